@@ -70,10 +70,11 @@ const uint8_t* pattern(int seed) {
 // A buffer of a GPU or of the host: its address for the plugin, and a view of it for the CPU.
 class Memory {
  public:
-  Memory(const fake_cuda::Driver& driver, int device, size_t bytes) : bytes_(bytes) {
-    gpu_.emplace(driver, device, bytes);
+  // `device` is -1 for memory of the host.
+  Memory(const fake_cuda::Driver& driver, int device, size_t bytes)
+      : bytes_(bytes), host_(device < 0 ? bytes : 0) {
+    if (device >= 0) gpu_.emplace(driver, device, bytes);
   }
-  explicit Memory(size_t bytes) : bytes_(bytes), host_(bytes) {}
 
   bool cuda() const { return gpu_.has_value(); }
   char* address() { return cuda() ? gpu_->get() : host_.data(); }
@@ -155,6 +156,22 @@ class GpuMemory : public testing::Test {
     return handle;
   }
 
+  // Memory that one end has registered.
+  struct Registered : Memory {
+    Registered(GpuMemory* test, void* end, int device, size_t bytes)
+        : Memory(test->fake_, device, bytes),
+          net(test->net()),
+          comm(end),
+          handle(test->try_register(end, *this)) {
+      EXPECT_NE(handle, nullptr);
+    }
+    ~Registered() { net.dereg_mr(comm, handle); }
+
+    tools::Net& net;
+    void* comm;
+    void* handle;
+  };
+
   // A message or grouped receive in progress.
   struct Receive {
     void* request;
@@ -172,11 +189,11 @@ class GpuMemory : public testing::Test {
     bool done = false;
   };
 
-  Receive post_receive(Memory& to, std::vector<size_t> offsets, std::vector<size_t> sizes,
-                       std::vector<int> tags, void* handle) {
+  Receive post_receive(Registered& to, std::vector<size_t> offsets, std::vector<size_t> sizes,
+                       std::vector<int> tags) {
     std::vector<void*> data;
     for (size_t offset : offsets) data.push_back(to.address() + offset);
-    std::vector<void*> handles(data.size(), handle);
+    std::vector<void*> handles(data.size(), to.handle);
     std::vector<void*> phandles(data.size());
     Receive receive{nullptr, static_cast<int>(data.size())};
     auto until = std::chrono::steady_clock::now() + kPatience;
@@ -221,10 +238,9 @@ class GpuMemory : public testing::Test {
   }
 
   // Moves one message into a receive buffer of `capacity` bytes.
-  void move(Memory& from, void* from_handle, Memory& to, void* to_handle, size_t bytes,
-            size_t capacity, size_t offset = 0) {
-    std::vector<Receive> receives = {post_receive(to, {offset}, {capacity}, {7}, to_handle)};
-    finish({{from.address() + offset, bytes, 7, from_handle}}, &receives);
+  void move(Registered& from, Registered& to, size_t bytes, size_t capacity, size_t offset = 0) {
+    std::vector<Receive> receives = {post_receive(to, {offset}, {capacity}, {7})};
+    finish({{from.address() + offset, bytes, 7, from.handle}}, &receives);
     EXPECT_EQ(receives[0].sizes[0], static_cast<int>(bytes));
   }
 
@@ -252,46 +268,37 @@ const std::vector<size_t> kSizes = {0,    1,     7,     64,     65,     1000,   
 
 TEST_F(GpuMemory, EverySize_ArrivesWholeAndNothingElseIsWritten) {
   constexpr size_t kRoom = 6 << 20;
-  Memory from(fake_, 0, kRoom), to(fake_, 1, kRoom);
-  void* from_handle = try_register(sender_, from);
-  void* to_handle = try_register(receiver_, to);
-  ASSERT_TRUE(from_handle != nullptr && to_handle != nullptr);
+  Registered from(this, sender_, 0, kRoom), to(this, receiver_, 1, kRoom);
   int seed = 0;
   for (size_t bytes : kSizes) {
     for (size_t offset : {size_t{0}, size_t{4097}}) {
       std::memset(to.view(), 0xee, kRoom);
       from.fill(offset, bytes, ++seed);
-      move(from, from_handle, to, to_handle, bytes, bytes + 4096, offset);
+      move(from, to, bytes, bytes + 4096, offset);
       EXPECT_TRUE(to.holds(offset, bytes, seed)) << bytes;
       EXPECT_TRUE(offset == 0 || to.view()[offset - 1] == 0xee) << bytes;
       EXPECT_EQ(to.view()[offset + bytes], 0xee) << bytes;
     }
   }
-  net().dereg_mr(sender_, from_handle);
-  net().dereg_mr(receiver_, to_handle);
 }
 
 TEST_F(GpuMemory, HostMemoryOnOneSide_ArrivesInBothDirections) {
   constexpr size_t kRoom = 2 << 20;
-  Memory host_from(kRoom), host_to(kRoom), gpu_from(fake_, 0, kRoom), gpu_to(fake_, 1, kRoom);
-  void* handles[] = {try_register(sender_, host_from), try_register(sender_, gpu_from),
-                     try_register(receiver_, gpu_to), try_register(receiver_, host_to)};
+  Registered host_from(this, sender_, -1, kRoom), host_to(this, receiver_, -1, kRoom);
+  Registered gpu_from(this, sender_, 0, kRoom), gpu_to(this, receiver_, 1, kRoom);
   for (size_t bytes : {size_t{9}, size_t{70000}, kRoom}) {
     host_from.fill(0, bytes, 1);
-    move(host_from, handles[0], gpu_to, handles[2], bytes, bytes);
+    move(host_from, gpu_to, bytes, bytes);
     EXPECT_TRUE(gpu_to.holds(0, bytes, 1)) << bytes;
     gpu_from.fill(0, bytes, 2);
-    move(gpu_from, handles[1], host_to, handles[3], bytes, bytes);
+    move(gpu_from, host_to, bytes, bytes);
     EXPECT_TRUE(host_to.holds(0, bytes, 2)) << bytes;
   }
-  for (int i = 0; i < 4; ++i) net().dereg_mr(i < 2 ? sender_ : receiver_, handles[i]);
 }
 
 TEST_F(GpuMemory, ManyInFlight_EachArrivesInItsBuffer) {
   constexpr size_t kSlot = 700 << 10;
-  Memory from(fake_, 0, kInFlight * kSlot), to(fake_, 1, kInFlight * kSlot);
-  void* from_handle = try_register(sender_, from);
-  void* to_handle = try_register(receiver_, to);
+  Registered from(this, sender_, 0, kInFlight * kSlot), to(this, receiver_, 1, kInFlight * kSlot);
   std::mt19937 random(5);
   for (int round = 0; round < 4; ++round) {
     std::vector<Receive> receives;
@@ -300,10 +307,10 @@ TEST_F(GpuMemory, ManyInFlight_EachArrivesInItsBuffer) {
     for (int i = 0; i < kInFlight; ++i) {
       sizes.push_back(std::uniform_int_distribution<size_t>(0, i % 3 == 0 ? kSlot : 9000)(random));
       from.fill(i * kSlot, sizes[i], round * 100 + i);
-      receives.push_back(post_receive(to, {i * kSlot}, {kSlot}, {3}, to_handle));
+      receives.push_back(post_receive(to, {i * kSlot}, {kSlot}, {3}));
     }
     for (int i = 0; i < kInFlight; ++i) {
-      sends.push_back({from.address() + i * kSlot, sizes[i], 3, from_handle});
+      sends.push_back({from.address() + i * kSlot, sizes[i], 3, from.handle});
     }
     finish(sends, &receives);
     for (int i = 0; i < kInFlight; ++i) {
@@ -311,16 +318,12 @@ TEST_F(GpuMemory, ManyInFlight_EachArrivesInItsBuffer) {
       EXPECT_TRUE(to.holds(i * kSlot, sizes[i], round * 100 + i)) << i;
     }
   }
-  net().dereg_mr(sender_, from_handle);
-  net().dereg_mr(receiver_, to_handle);
 }
 
 TEST_F(GpuMemory, GroupedReceives_TakeTheirTagsInAnyOrder) {
   constexpr size_t kSlot = 600 << 10;
   constexpr int kGroup = 8;
-  Memory from(fake_, 0, kGroup * kSlot), to(fake_, 1, kGroup * kSlot);
-  void* from_handle = try_register(sender_, from);
-  void* to_handle = try_register(receiver_, to);
+  Registered from(this, sender_, 0, kGroup * kSlot), to(this, receiver_, 1, kGroup * kSlot);
   std::vector<int> order(kGroup);
   std::iota(order.begin(), order.end(), 0);
   std::mt19937 random(9);
@@ -330,12 +333,12 @@ TEST_F(GpuMemory, GroupedReceives_TakeTheirTagsInAnyOrder) {
     for (int i = 0; i < kGroup; ++i) offsets.push_back(i * kSlot);
     std::vector<int> tags = {10, 11, 12, 13, 14, 15, 16, 17};
     std::vector<Receive> receives = {
-        post_receive(to, offsets, std::vector<size_t>(kGroup, kSlot), tags, to_handle)};
+        post_receive(to, offsets, std::vector<size_t>(kGroup, kSlot), tags)};
     std::vector<Send> sends;
     for (int i : order) {
       size_t bytes = i == 2 ? 0 : 1000 * static_cast<size_t>(i * i * i) + round;
       from.fill(i * kSlot, bytes, round + i);
-      sends.push_back({from.address() + i * kSlot, bytes, 10 + i, from_handle});
+      sends.push_back({from.address() + i * kSlot, bytes, 10 + i, from.handle});
     }
     finish(sends, &receives);
     for (int i = 0; i < kGroup; ++i) {
@@ -344,55 +347,41 @@ TEST_F(GpuMemory, GroupedReceives_TakeTheirTagsInAnyOrder) {
       EXPECT_TRUE(to.holds(i * kSlot, bytes, round + i)) << i;
     }
   }
-  net().dereg_mr(sender_, from_handle);
-  net().dereg_mr(receiver_, to_handle);
 }
 
 TEST_F(GpuMemory, WhileAKernelRuns_MessagesArrive) {
   constexpr size_t kRoom = 3 << 20;
-  Memory from(fake_, 0, kRoom), to(fake_, 1, kRoom);
-  void* from_handle = try_register(sender_, from);
-  void* to_handle = try_register(receiver_, to);
+  Registered from(this, sender_, 0, kRoom), to(this, receiver_, 1, kRoom);
   from.fill(0, kRoom, 4);
   fake_.hooks.set_copy_delay_us(200);
   fake_.hooks.set_kernel_running(1);
   for (size_t bytes : {size_t{8}, size_t{100000}, kRoom}) {
-    move(from, from_handle, to, to_handle, bytes, kRoom);
+    move(from, to, bytes, kRoom);
     EXPECT_TRUE(to.holds(0, bytes, 4)) << bytes;
   }
   fake_.hooks.set_kernel_running(0);
   fake_.hooks.set_copy_delay_us(0);
-  net().dereg_mr(sender_, from_handle);
-  net().dereg_mr(receiver_, to_handle);
 }
 
 TEST_F(GpuMemory, SameBufferReused_HoldsTheNewestMessage) {
   constexpr size_t kRoom = 40000;
-  Memory from(fake_, 0, kRoom), to(fake_, 1, kRoom);
-  void* from_handle = try_register(sender_, from);
-  void* to_handle = try_register(receiver_, to);
+  Registered from(this, sender_, 0, kRoom), to(this, receiver_, 1, kRoom);
   for (int round = 0; round < 300; ++round) {
     from.fill(0, kRoom, round);
-    move(from, from_handle, to, to_handle, kRoom, kRoom);
+    move(from, to, kRoom, kRoom);
     ASSERT_TRUE(to.holds(0, kRoom, round)) << round;
   }
-  net().dereg_mr(sender_, from_handle);
-  net().dereg_mr(receiver_, to_handle);
 }
 
 TEST_F(GpuMemory, Flush_ReturnsARequestThatCompletes) {
-  Memory from(fake_, 0, 4096), to(fake_, 1, 4096);
-  void* from_handle = try_register(sender_, from);
-  void* to_handle = try_register(receiver_, to);
-  move(from, from_handle, to, to_handle, 4096, 4096);
+  Registered from(this, sender_, 0, 4096), to(this, receiver_, 1, 4096);
+  move(from, to, 4096, 4096);
   void* data = to.address();
   int size = 4096;
   void* flush = nullptr;
-  ASSERT_EQ(net().iflush(receiver_, 1, &data, &size, &to_handle, &flush), abi::ncclSuccess);
+  ASSERT_EQ(net().iflush(receiver_, 1, &data, &size, &to.handle, &flush), abi::ncclSuccess);
   ASSERT_NE(flush, nullptr);
   for (bool done = false; !done;) test(flush, nullptr, &done);
-  net().dereg_mr(sender_, from_handle);
-  net().dereg_mr(receiver_, to_handle);
 }
 
 TEST_F(GpuMemory, RegisterAndDeregister_LeaksNoDescriptor) {
@@ -414,21 +403,18 @@ TEST_F(GpuMemory, RegisterAndDeregister_LeaksNoDescriptor) {
 
 // NCCL registers users' buffers while collectives run, and continues without where that fails.
 TEST_F(GpuMemory, RegistrationWhileAKernelRuns_NeverWaits) {
-  Memory from(fake_, 0, 1 << 20), to(fake_, 1, 1 << 20), later(fake_, 0, 4 << 20);
-  void* from_handle = try_register(sender_, from);
-  void* to_handle = try_register(receiver_, to);
+  Registered from(this, sender_, 0, 1 << 20), to(this, receiver_, 1, 1 << 20);
+  Memory later(fake_, 0, 4 << 20);
   from.fill(0, 100, 1);
-  move(from, from_handle, to, to_handle, 100, 100);
+  move(from, to, 100, 100);
   fake_.hooks.set_kernel_running(1);
   void* later_handle = try_register(sender_, later);
   EXPECT_EQ(later_handle == nullptr, full_bar1());
   from.fill(0, 1000, 2);
-  move(from, from_handle, to, to_handle, 1000, 1000);
+  move(from, to, 1000, 1000);
   EXPECT_TRUE(to.holds(0, 1000, 2));
   fake_.hooks.set_kernel_running(0);
   if (later_handle != nullptr) net().dereg_mr(sender_, later_handle);
-  net().dereg_mr(sender_, from_handle);
-  net().dereg_mr(receiver_, to_handle);
   EXPECT_EQ(warnings_with("regMr"), 0u);
   EXPECT_EQ(warnings_with(kRefusedUsersBuffer), full_bar1() ? 1u : 0u);
 }

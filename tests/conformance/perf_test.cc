@@ -21,11 +21,23 @@ using testing::HasSubstr;
 
 std::string plugin() { return std::getenv("TEST_PLUGIN"); }
 
+// nccl-gdr perf on that plugin: sendrecv or all_reduce, with the words behind --plugin.
+ToolRun perf(const std::string& kind, const Words& options, const Words& env = {}) {
+  Words words = {"perf", kind, "--plugin", plugin()};
+  words.insert(words.end(), options.begin(), options.end());
+  return run_tool(words, env);
+}
+
+// Its report, from --json.
+json report_of(const std::string& kind, Words options) {
+  options.insert(options.end(), {"--json", "-"});
+  const ToolRun run = perf(kind, options);
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  return run.exit_code == 0 ? json::parse(run.out) : json{};
+}
+
 TEST(PerfSendrecv, SmallSweep_MovesAndVerifiesEverySize) {
-  ToolRun run = run_tool({"perf", "sendrecv", "--plugin", plugin(), "-b", "0", "-e", "1M", "-f",
-                          "16", "-n", "20", "--json", "-"});
-  ASSERT_EQ(run.exit_code, 0) << run.err;
-  json report = json::parse(run.out);
+  const json report = report_of("sendrecv", {"-b", "0", "-e", "1M", "-f", "16", "-n", "20"});
   EXPECT_EQ(report["wrong"], 0);
   EXPECT_GT(report["verified"], 0);
   ASSERT_EQ(report["bandwidth"].size(), 7u);
@@ -37,7 +49,7 @@ TEST(PerfSendrecv, SmallSweep_MovesAndVerifiesEverySize) {
 }
 
 TEST(PerfSendrecv, Table_EndsInNothingWrong) {
-  ToolRun run = run_tool({"perf", "sendrecv", "--plugin", plugin(), "-e", "64", "-n", "10"});
+  ToolRun run = perf("sendrecv", {"-e", "64", "-n", "10"});
   ASSERT_EQ(run.exit_code, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr("BW average[MiB/sec]"));
   EXPECT_THAT(run.out, HasSubstr("t_typical[usec]"));
@@ -45,30 +57,13 @@ TEST(PerfSendrecv, Table_EndsInNothingWrong) {
 }
 
 TEST(PerfSendrecv, Seconds_MeasuresForAboutSoLong) {
-  ToolRun run = run_tool({"perf", "sendrecv", "--plugin", plugin(), "-b", "8", "-e", "8",
-                          "--seconds", "0.2", "--json", "-"});
-  ASSERT_EQ(run.exit_code, 0) << run.err;
-  const json report = json::parse(run.out);
+  const json report = report_of("sendrecv", {"-b", "8", "-e", "8", "--seconds", "0.2"});
   const json& stream = report["bandwidth"][0];
   EXPECT_GE(stream["iterations"].get<double>() / (stream["message_mpps"].get<double>() * 1e6), 0.1);
   const json& round_trips = report["latency"][0];
   EXPECT_GE(
       2e-6 * round_trips["iterations"].get<double>() * round_trips["average_us"].get<double>(),
       0.1);
-}
-
-TEST(PerfSendrecv, SecondsAndIterations_IsAnError) {
-  ToolRun run = run_tool({"perf", "sendrecv", "--plugin", plugin(), "--seconds", "1", "-n", "5"});
-  EXPECT_EQ(run.exit_code, 2);
-  EXPECT_THAT(run.err, HasSubstr("--iters excludes --seconds"));
-}
-
-TEST(PerfSendrecv, SecondsAreNoNumber_IsAnError) {
-  for (const char* seconds : {"nan", "inf", "0", "-1"}) {
-    ToolRun run = run_tool({"perf", "sendrecv", "--plugin", plugin(), "--seconds", seconds});
-    EXPECT_EQ(run.exit_code, 2) << seconds;
-    EXPECT_THAT(run.err, HasSubstr("--seconds")) << seconds;
-  }
 }
 
 TEST(PerfSendrecv, RanksHaveOtherOptions_BothEndWithTheFix) {
@@ -81,37 +76,20 @@ TEST(PerfSendrecv, RanksHaveOtherOptions_BothEndWithTheFix) {
   }
 }
 
-TEST(PerfSendrecv, Depth_IsInTheTextAndInTheReport) {
-  std::vector<std::string> words = {"perf", "sendrecv", "--plugin", plugin(),  "-e",
-                                    "8",    "-n",       "2",        "--depth", "1"};
-  EXPECT_THAT(run_tool(words).out, HasSubstr("\n# depth 1: "));
-  words.insert(words.end(), {"--json", "-"});
-  EXPECT_EQ(json::parse(run_tool(words).out)["depth"], 1);
-}
-
-TEST(PerfSendrecv, Group_IsInTheTextAndInTheReport) {
-  std::vector<std::string> words = {"perf",    "sendrecv", "--plugin", plugin(), "--test",
-                                    "bw",      "-e",       "8",        "-n",     "16",
-                                    "--group", "8",        "--depth",  "2"};
-  EXPECT_THAT(run_tool(words).out, HasSubstr("\n# depth 2, group 8: "));
-  words.insert(words.end(), {"--json", "-"});
-  EXPECT_EQ(json::parse(run_tool(words).out)["group"], 8);
-}
-
-TEST(PerfSendrecv, GroupWithLatencyTest_IsAnErrorWithItsFix) {
-  ToolRun run = run_tool({"perf", "sendrecv", "--plugin", plugin(), "--group", "8"});
-  EXPECT_EQ(run.exit_code, 2);
-  EXPECT_THAT(run.err, HasSubstr("Fix: add --test bw"));
+TEST(PerfSendrecv, DepthAndGroup_AreInTheTextAndInTheReport) {
+  const Words depth = {"-e", "8", "-n", "2", "--depth", "1"};
+  EXPECT_THAT(perf("sendrecv", depth).out, HasSubstr("\n# depth 1: "));
+  EXPECT_EQ(report_of("sendrecv", depth)["depth"], 1);
+  const Words group = {"--test", "bw", "-e", "8", "-n", "16", "--group", "8", "--depth", "2"};
+  EXPECT_THAT(perf("sendrecv", group).out, HasSubstr("\n# depth 2, group 8: "));
+  EXPECT_EQ(report_of("sendrecv", group)["group"], 8);
 }
 
 class PerfTable : public testing::TestWithParam<int> {};
 
 TEST_P(PerfTable, Sendrecv_MovesVerifiedDataAndReportsTheVersion) {
-  std::string table = std::to_string(GetParam());
-  ToolRun run = run_tool({"perf", "sendrecv", "--plugin", plugin(), "--table", table, "-b", "0",
-                          "-e", "1M", "-f", "64", "-n", "10", "--json", "-"});
-  ASSERT_EQ(run.exit_code, 0) << run.err;
-  json report = json::parse(run.out);
+  const json report = report_of("sendrecv", {"--table", std::to_string(GetParam()), "-b", "0", "-e",
+                                             "1M", "-f", "64", "-n", "10"});
   EXPECT_EQ(report["plugin"]["table"], GetParam());
   EXPECT_GT(report["verified"], 0);
   EXPECT_EQ(report["wrong"], 0);
@@ -119,8 +97,8 @@ TEST_P(PerfTable, Sendrecv_MovesVerifiedDataAndReportsTheVersion) {
 
 TEST_P(PerfTable, AllReduce_GivesTheRightSumsAndPrintsTheVersion) {
   std::string table = std::to_string(GetParam());
-  ToolRun run = run_tool({"perf", "all_reduce", "--plugin", plugin(), "--table", table, "--ranks",
-                          "3", "-e", "64K", "-f", "16", "-n", "2"});
+  ToolRun run =
+      perf("all_reduce", {"--table", table, "--ranks", "3", "-e", "64K", "-f", "16", "-n", "2"});
   ASSERT_EQ(run.exit_code, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr("), table v" + table + "\n"));
   EXPECT_TRUE(run.out.ends_with(": 0 wrong\n")) << run.out;
@@ -138,30 +116,13 @@ TEST(PerfTables, ByDefault_IsTheNewestOfThePlugin) {
   }
 }
 
-TEST(PerfTables, WhatTheVersionLacks_IsAnErrorBeforeTheRun) {
-  auto fails = [](std::vector<std::string> options, int code, const char* text) {
-    std::vector<std::string> words = {"perf", "sendrecv", "--plugin", OLD_REFERENCE_PLUGIN};
-    words.insert(words.end(), options.begin(), options.end());
-    ToolRun run = run_tool(words);
-    EXPECT_EQ(run.exit_code, code);
-    EXPECT_THAT(run.err, HasSubstr(text));
-  };
-  fails({"--table", "9"}, 3, "exports no ncclNetPlugin_v9; it has the versions 8, 7, 6");
-  fails({"--table", "all"}, 2, "\"all\" is no version: it is none of newest and 6 to 12");
-  fails({"--table", "6", "--depth", "9"}, 3, "--depth 9: version 6 of the table has at most 8 req");
-  fails({"-e", "2G"}, 3, "messages of 2 GiB: version 8 of the table carries up to 1 GiB to device");
-}
-
 class EveryRing : public testing::TestWithParam<std::tuple<const char*, const char*>> {};
 
 TEST_P(EveryRing, OddSizes_GiveTheRightSumsEverywhere) {
   auto [ranks, dtype] = GetParam();
-  ToolRun run =
-      run_tool({"perf", "all_reduce", "--plugin", plugin(),  "--ranks", ranks, "--dtype", dtype,
-                "-b",   "8",          "-e",       "1000000", "-f",      "5",   "-n",      "2",
-                "-w",   "1",          "--slice",  "16K",     "--json",  "-"});
-  ASSERT_EQ(run.exit_code, 0) << run.err;
-  json report = json::parse(run.out);
+  const json report =
+      report_of("all_reduce", {"--ranks", ranks, "--dtype", dtype, "-b", "8", "-e", "1000000", "-f",
+                               "5", "-n", "2", "-w", "1", "--slice", "16K"});
   EXPECT_EQ(report["wrong"], 0);
   ASSERT_EQ(report["results"].size(), 8u);
   for (const json& row : report["results"]) {
@@ -179,7 +140,7 @@ INSTANTIATE_TEST_SUITE_P(Shapes, EveryRing,
                          });
 
 TEST(PerfAllReduce, Table_HasTheFooterOfNcclTests) {
-  ToolRun run = run_tool({"perf", "all_reduce", "--plugin", plugin(), "-e", "1K", "-n", "2"});
+  ToolRun run = perf("all_reduce", {"-e", "1K", "-n", "2"});
   ASSERT_EQ(run.exit_code, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr("# Out of bounds values : 0 OK"));
   EXPECT_THAT(run.out, HasSubstr("# Avg bus bandwidth    : "));
@@ -188,8 +149,8 @@ TEST(PerfAllReduce, Table_HasTheFooterOfNcclTests) {
 
 TEST(PerfAllReduce, Rails_NameTheDeviceOfEachChannel) {
   auto run = [&](const char* rails) {
-    return run_tool({"perf", "all_reduce", "--plugin", plugin(), "-e", "64K", "-f", "16", "-n", "2",
-                     "--channels", "3", "--rails", rails});
+    return perf("all_reduce",
+                {"-e", "64K", "-f", "16", "-n", "2", "--channels", "3", "--rails", rails});
   };
   ToolRun good = run("1,0");
   EXPECT_EQ(good.exit_code, 0) << good.err;
@@ -217,12 +178,11 @@ json rows_until_stopped(std::chrono::milliseconds pause) {
     std::this_thread::sleep_for(pause);
     std::ofstream(file) << "stop";
   });
-  const ToolRun run = run_tool({"perf", "all_reduce", "--plugin", plugin(), "--ranks", "2", "-b",
-                                "1K", "-e", "2K", "--until", file.string(), "--json", "-"});
+  const json report =
+      report_of("all_reduce", {"--ranks", "2", "-b", "1K", "-e", "2K", "--until", file.string()});
   stopping.join();
   std::filesystem::remove(file);
-  EXPECT_EQ(run.exit_code, 0) << run.err;
-  return json::parse(run.out)["results"];
+  return report["results"];
 }
 
 TEST(PerfAllReduce, Until_RepeatsAllSizesUntilTheFileExists) {
@@ -276,33 +236,48 @@ TEST(PerfAllReduce, KilledRank_EndsTheRunWithItsName) {
   std::filesystem::remove(table.string() + ".err");
 }
 
-TEST(Perf, UnusableArguments_GiveTheirExitCodes) {
-  EXPECT_EQ(run_tool({"perf"}).exit_code, 2);
-  EXPECT_EQ(run_tool({"perf", "all_reduce", "-b", "64", "-e", "8"}).exit_code, 2);
-  EXPECT_EQ(run_tool({"perf", "all_reduce", "--dtype", "half"}).exit_code, 2);
-  EXPECT_EQ(run_tool({"perf", "sendrecv", "--root", "no-port"}).exit_code, 2);
-  EXPECT_EQ(run_tool({"perf", "sendrecv", "--plugin", "/no/such/file.so"}).exit_code, 3);
-  EXPECT_EQ(run_tool({"perf", "sendrecv", "--plugin", plugin(), "--dev", "99"}).exit_code, 3);
+void expect_refused(const Words& words, int code, const char* text = "") {
+  const ToolRun run = run_tool(words);
+  EXPECT_EQ(run.exit_code, code) << testing::PrintToString(words);
+  EXPECT_THAT(run.err, HasSubstr(text)) << testing::PrintToString(words);
 }
 
-TEST(Perf, WrongWords_AreNamedWithWhatFits) {
-  const ToolRun command = run_tool({"foo"});
-  EXPECT_EQ(command.exit_code, 2);
-  EXPECT_THAT(command.err, HasSubstr("foo; the subcommands are perf, conformance"));
-  const ToolRun size = run_tool({"perf", "all_reduce", "-b", "1X"});
-  EXPECT_EQ(size.exit_code, 2);
-  EXPECT_THAT(size.err, HasSubstr("1X is not a size: give a number of bytes"));
-  const ToolRun level = run_tool({"topo", "--gdr-level", "FOO"});
-  EXPECT_EQ(level.exit_code, 2);
-  EXPECT_THAT(level.err, HasSubstr("--gdr-level: \"FOO\" cannot be used: "));
-  const ToolRun option = run_tool({"perf", "sendrecv", "--dept", "1"});
-  EXPECT_EQ(option.exit_code, 2);
-  EXPECT_THAT(option.err, HasSubstr("Fix: nccl-gdr perf sendrecv --help lists the options"));
+TEST(Perf, UnusableArguments_GiveTheirExitCodesAndWhatFits) {
+  expect_refused({"foo"}, 2, "foo; the subcommands are perf, conformance");
+  expect_refused({"topo", "--gdr-level", "FOO"}, 2, "--gdr-level: \"FOO\" cannot be used: ");
+  expect_refused({"perf"}, 2);
+  expect_refused({"perf", "all_reduce", "-b", "64", "-e", "8"}, 2);
+  expect_refused({"perf", "all_reduce", "--dtype", "half"}, 2);
+  expect_refused({"perf", "all_reduce", "-b", "1X"}, 2, "1X is not a size: give a number of bytes");
+  expect_refused({"perf", "sendrecv", "--root", "no-port"}, 2);
+  expect_refused({"perf", "sendrecv", "--plugin", "/no/such/file.so"}, 3);
+  expect_refused({"perf", "sendrecv", "--plugin", plugin(), "--dev", "99"}, 3);
+  expect_refused({"perf", "sendrecv", "--dept", "1"}, 2,
+                 "Fix: nccl-gdr perf sendrecv --help lists");
+  expect_refused({"perf", "sendrecv", "--group", "8"}, 2, "Fix: add --test bw");
+  expect_refused({"perf", "sendrecv", "--seconds", "1", "-n", "5"}, 2,
+                 "--iters excludes --seconds");
+  for (const char* seconds : {"nan", "inf", "0", "-1"}) {
+    expect_refused({"perf", "sendrecv", "--seconds", seconds}, 2, "--seconds");
+  }
+}
+
+TEST(PerfTables, WhatTheVersionLacks_IsAnErrorBeforeTheRun) {
+  const auto refused = [](Words options, int code, const char* text) {
+    options.insert(options.begin(), {"perf", "sendrecv", "--plugin", OLD_REFERENCE_PLUGIN});
+    expect_refused(options, code, text);
+  };
+  refused({"--table", "9"}, 3, "exports no ncclNetPlugin_v9; it has the versions 8, 7, 6");
+  refused({"--table", "all"}, 2, "\"all\" is no version: it is none of newest and 6 to 12");
+  refused({"--table", "6", "--depth", "9"}, 3,
+          "--depth 9: version 6 of the table has at most 8 req");
+  refused({"-e", "2G"}, 3,
+          "messages of 2 GiB: version 8 of the table carries up to 1 GiB to device");
 }
 
 TEST(Perf, LoggerOn_PrintsLinesLikeNccls) {
-  ToolRun run = run_tool({"perf", "sendrecv", "--plugin", plugin(), "-e", "8", "-n", "2"},
-                         {"NCCL_DEBUG=INFO", "NCCL_DEBUG_SUBSYS=INIT,NET"});
+  ToolRun run =
+      perf("sendrecv", {"-e", "8", "-n", "2"}, {"NCCL_DEBUG=INFO", "NCCL_DEBUG_SUBSYS=INIT,NET"});
   EXPECT_EQ(run.exit_code, 0) << run.err;
   EXPECT_THAT(run.err, testing::ContainsRegex(":[0-9]+:[0-9]+ \\[[0-9]+\\] NCCL INFO NET/"));
 }

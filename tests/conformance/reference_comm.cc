@@ -10,10 +10,32 @@
 
 namespace gdr::reference {
 namespace {
+constexpr int64_t kPluginId = 0x52660001;  // names the layout of the data, of which there is none
+
 bool is_optional(const void* request) {
   return reinterpret_cast<uintptr_t>(request) == abi::kOptionalReceiveCompletion;
 }
 }  // namespace
+
+void Event::start(void* phandle) {
+  abi::ncclProfilerCallback_t profiler = g_profiler.load();
+  if (profiler == nullptr && !has_defect("needs_profiler")) return;
+  if (has_defect("wrong_phandle")) phandle = this;
+  profiler(&handle_, abi::kProfilerEventStart, phandle, kPluginId, nullptr);
+  open_ = true;
+}
+
+void Event::stop() {
+  if (!open_) return;
+  open_ = false;
+  abi::ncclProfilerCallback_t profiler = g_profiler.load();
+  bool recorded = handle_ != nullptr || has_defect("stops_null");
+  if (profiler == nullptr || !recorded || has_defect("never_stops")) return;
+  profiler(&handle_, abi::kProfilerEventStop, nullptr, 0, nullptr);
+  if (has_defect("stops_twice")) {
+    profiler(&handle_, abi::kProfilerEventStop, nullptr, 0, nullptr);
+  }
+}
 
 Comm::~Comm() {
   // With unread bytes, the close would become a reset, and the peer would lose data that is still

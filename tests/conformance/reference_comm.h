@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -12,7 +13,6 @@
 
 #include "base/unique_fd.h"
 #include "plugin/abi/nccl_types.h"
-#include "tests/conformance/reference_profiler.h"
 
 namespace gdr::reference {
 
@@ -34,6 +34,25 @@ struct DataHeader {
   uint32_t sequence = 0;
   uint32_t slot = 0;
   uint64_t bytes = 0;
+};
+
+// The callback of the last init; null before v10. A process has one profiler.
+inline std::atomic<abi::ncclProfilerCallback_t> g_profiler{nullptr};
+
+// An event for NCCL's profiler: one per send and per buffer of a receive.
+class Event {
+ public:
+  Event() = default;
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+  ~Event() { stop(); }
+
+  void start(void* phandle);
+  void stop();
+
+ private:
+  void* handle_ = nullptr;  // null where the profiler does not record the event
+  bool open_ = false;
 };
 
 class Comm;

@@ -12,7 +12,6 @@
 #include "tests/conformance/defect.h"
 #include "tests/conformance/reference_listen.h"
 #include "tests/conformance/reference_net.h"
-#include "tests/conformance/reference_profiler.h"
 
 namespace gdr::reference {
 namespace {
