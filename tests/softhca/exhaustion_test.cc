@@ -187,25 +187,15 @@ class Exhaustion : public ::testing::Test {
   alignas(4096) char buffer_[4096] = {};
 };
 
-abi::ncclResult_t init_without_threads() {
+TEST_F(Exhaustion, ThreadsRunOutInInit_IsAnErrorThatNamesTheLimitAndLeavesNoSignalBlocked) {
   g_threads_left = 0;
-  void* context = nullptr;
-  abi::ncclResult_t result = init_net(&context);
+  abi::ncclResult_t result = init_net(&context_);
   g_threads_left = -1;
-  EXPECT_EQ(context, nullptr);
-  return result;
-}
-
-TEST_F(Exhaustion, ThreadsRunOutInInit_IsAnErrorThatNamesTheLimit) {
-  abi::ncclResult_t result = init_without_threads();
+  EXPECT_EQ(context_, nullptr);
   EXPECT_EQ(result, abi::ncclSystemError);
   EXPECT_THAT(g_last_warning.data(), HasSubstr("init: "));
   EXPECT_THAT(g_last_warning.data(), HasSubstr("Fix: raise the limit of threads"));
-}
-
-// They are blocked while the thread is made, which is to inherit that.
-TEST_F(Exhaustion, ThreadsRunOutInInit_LeavesNoSignalBlocked) {
-  EXPECT_EQ(init_without_threads(), abi::ncclSystemError);
+  // They are blocked while the thread is made, which is to inherit that.
   sigset_t blocked;
   ASSERT_EQ(pthread_sigmask(SIG_BLOCK, nullptr, &blocked), 0);
   EXPECT_EQ(sigismember(&blocked, SIGINT), 0);

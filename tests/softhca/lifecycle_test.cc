@@ -15,8 +15,6 @@
 namespace gdr {
 namespace {
 
-using ::testing::SizeIs;
-
 // A communicator, and a connection of it.
 template <class Table>
 struct Connected {
@@ -175,20 +173,6 @@ TYPED_TEST(EveryLoadedTable, Reload_ConnectionsOfTheFirstLoadKeepMoving) {
   }
 }
 
-// NCCL's own back ends write their traffic class there, before they connect and later.
-TYPED_TEST(EveryLoadedTable, NcclWritesIntoTheContext_ConnectionsGoOn) {
-  if constexpr (plugin::WithContexts<typename TypeParam::Type>) {
-    LoadedTable<TypeParam::kNumber> table;
-    Connected<typename TypeParam::Type> connected(*table, 106);
-    std::memset(connected.communicator.context(), 0xff, sizeof(int));
-    ASSERT_NO_FATAL_FAILURE(connected.pair.connect());
-    const Traffic<typename TypeParam::Type> traffic(&connected.pair);
-    for (int value = 0; value < 100; ++value) {
-      std::memcpy(connected.communicator.context(), &value, sizeof(value));
-    }
-  }
-}
-
 // NCCL closes connections before finalize; an aborted communicator may not.
 TYPED_TEST(EveryLoadedTable, FinalizedBeforeItsConnections_ConnectionsGoOn) {
   LoadedTable<TypeParam::kNumber> table;
@@ -210,14 +194,6 @@ void live(int number, std::atomic<int>* finished) {
     for (int i = 0; i < 20; ++i) ASSERT_NO_FATAL_FAILURE(rank.pair.exchange(number + i));
   }
   ++*finished;
-}
-
-TEST(Communicators, EightInEightThreads_AllConnectAndClose) {
-  std::atomic<int> finished{0};
-  std::vector<std::thread> threads;
-  for (int i = 0; i < 8; ++i) threads.emplace_back(live<12>, i, &finished);
-  for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(finished, 8);
 }
 
 // As two copies of NCCL in one process use them: each has the newest table that it knows.

@@ -12,7 +12,6 @@ namespace gdr {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
@@ -32,13 +31,6 @@ TEST_P(Loader, ShortName_GetsTheNewestTableThatTheReleaseKnows) {
   ASSERT_THAT(plugins, SizeIs(1));
   EXPECT_EQ(plugins[0].file, "libnccl-net-gdr.so");
   EXPECT_EQ(plugins[0].version, release().tables[0]);
-}
-
-// NCCL_NET=GDR is compared with the name before init.
-TEST_P(Loader, Name_IsThereBeforeInit) {
-  auto plugins = load_plugins(release(), "gdr");
-  ASSERT_THAT(plugins, SizeIs(1));
-  EXPECT_STREQ(name_of(plugins[0]), "GDR");
 }
 
 TEST_P(Loader, FullPath_IsFoundWhereTheReleaseTakesPaths) {

@@ -52,9 +52,4 @@ struct LoadedPlugin {
 // file, and files without a table that it knows, are left out.
 std::vector<LoadedPlugin> load_plugins(const NcclRelease& release, const std::string& value);
 
-// The first field of every version.
-inline const char* name_of(const LoadedPlugin& plugin) {
-  return *static_cast<const char* const*>(plugin.table);
-}
-
 }  // namespace gdr

@@ -1,5 +1,3 @@
-#include "tests/softhca/rail_loss_end.h"
-
 #include <fmt/format.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -13,8 +11,8 @@
 #include <thread>
 
 #include "drivers/cuda/cuda_driver.h"
-#include "tests/softhca/rail_loss_happened.h"
 #include "tests/softhca/rail_loss_log.h"
+#include "tests/softhca/rail_loss_run.h"
 #include "tests/softhca/rail_loss_side.h"
 #include "tools/net/plugin_loader.h"
 

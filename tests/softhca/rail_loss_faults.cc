@@ -1,8 +1,9 @@
-#include "tests/softhca/rail_loss_faults.h"
-
+// Which faults a run of rail_loss meets, and what may become of it.
 #include <fmt/format.h>
 
 #include <initializer_list>
+
+#include "tests/softhca/rail_loss_scenario.h"
 
 namespace gdr::rail_loss {
 namespace {

@@ -20,7 +20,6 @@
 #include <string>
 #include <vector>
 
-#include "tests/softhca/rail_loss_end.h"
 #include "tests/softhca/rail_loss_run.h"
 #include "tests/softhca/rail_loss_table.h"
 

@@ -1,4 +1,4 @@
-// Runs one seed: starts both ends as processes, and judges what became of them.
+// Runs one seed: starts both ends as processes, and judges what became of them; and such an end.
 #pragma once
 
 #include <cstdint>
@@ -33,6 +33,19 @@ struct RunResult {
 };
 
 RunResult run(const Scenario& scenario, const RunArguments& arguments);
+
+// One of the two processes: an end of two connections, one in each direction.
+struct EndArguments {
+  uint64_t seed = 0;
+  int end = 0;
+  std::string plugin;       // file
+  std::string faults_file;  // to which faults are appended while the process runs
+};
+
+// Speaks with the process that started it in lines: prints "handle <hex>" and reads "peer <hex>";
+// prints "done <JSON of EndResult>" and reads "close"; prints "closed <JSON>". Returns the exit
+// status.
+int run_end(const EndArguments& arguments);
 
 // The files of a run.
 std::string log_file(const RunArguments& arguments, uint64_t seed, int end);

@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "tests/softhca/rail_loss_faults.h"
-
 namespace gdr::rail_loss {
 namespace {
 

@@ -85,6 +85,10 @@ struct Scenario {
 };
 
 Scenario make_scenario(uint64_t seed);
+// Every `kind` of a scenario.
+std::vector<std::string> all_kinds();
+// Chooses `kind`, `faults`, `expect`, `reasons` and whatever of the configuration these need.
+void choose_faults(Random& random, Scenario* scenario);
 // One line for a person.
 std::string to_string(const Scenario& scenario);
 // The configuration of the software HCA for the process of an end.

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include "tests/softhca/rail_loss_faults.h"
-
 namespace gdr::rail_loss {
 namespace {
 

@@ -10,7 +10,6 @@ import json
 import os
 import pathlib
 import re
-import signal
 import subprocess
 import sys
 import tempfile
@@ -166,19 +165,6 @@ class Stats(unittest.TestCase):
         finally:
             self.end(process)
         self.assertEqual(glob.glob(f"{self.folder}/stats/*") + glob.glob(f"{self.folder}/stats/.n*"), [])
-
-    def test_next_job_takes_over_the_files_of_a_killed_one(self):
-        process = self.start_all_reduce()
-        self.wait_for(lambda: len(glob.glob(f"{self.folder}/stats/*.prom")) == 2)
-        for entry in glob.glob(f"/proc/{process.pid}/task/*/children"):
-            for child in pathlib.Path(entry).read_text(encoding="ascii").split():
-                os.kill(int(child), signal.SIGKILL)
-        process.kill()
-        process.wait(timeout=TIMEOUT_S)
-        pids = self.sums("nccl_gdr_info", "pid").keys()
-        self.run_perf()
-        self.assertEqual(len(glob.glob(f"{self.folder}/stats/*.prom")), 2)
-        self.assertFalse(pids & self.sums("nccl_gdr_info", "pid").keys())
 
     def test_missing_folder_is_one_warning_and_the_job_goes_on(self):
         output = self.run_perf(folder="missing")
