@@ -91,6 +91,15 @@ inline bool contains(const std::string& text, const std::string& part) {
   return text.find(part) != std::string::npos;
 }
 
+// Names the part that is missing.
+inline testing::AssertionResult contains_all(const std::string& text,
+                                             const std::vector<std::string>& parts) {
+  for (const std::string& part : parts) {
+    if (!contains(text, part)) return testing::AssertionFailure() << part << " is not in: " << text;
+  }
+  return testing::AssertionSuccess();
+}
+
 // Host memory, registered for one comm.
 struct Buffer {
   std::vector<char> bytes;
@@ -200,24 +209,9 @@ inline std::array<UniqueFd, 2> local_socket_pair() {
   return {UniqueFd(fds[0]), UniqueFd(fds[1])};
 }
 
-// A connected pair. What was posted to connect it is forgotten.
-struct CommPair : Fabric {
-  // between: called after the sender is made and before the receiver is; may be null.
-  explicit CommPair(const TransportOptions& with = test_options(), bool roce = false,
-                    bool two_rails = false, std::array<UniqueFd, 2> sockets = local_socket_pair(),
-                    uint32_t max_msg_sz = 1u << 30,
-                    const std::function<void(Fabric&)>& between = nullptr)
-      : Fabric(with, roce, max_msg_sz) {
-    sender = make_sender().value();
-    if (between) between(*this);
-    receiver = make_receiver(options.connection.qps_per_connection).value();
-    if (two_rails) add_second_rail();
-    EXPECT_TRUE(receiver->connect(end_of(*sender)).value());
-    EXPECT_TRUE(sender->connect(end_of(*receiver)).value());
-    sender->connection().keep_link(FrameChannel(std::move(sockets[0])), "sender");
-    receiver->keep_link(FrameChannel(std::move(sockets[1])));
-    verbs.forget_posted();
-  }
+// Both ends of a connection over a fabric, once they are made.
+struct Ends : Fabric {
+  using Fabric::Fabric;
 
   Buffer sender_buffer(size_t bytes, char fill = 's') { return make_buffer(*sender, bytes, fill); }
   Buffer receiver_buffer(size_t bytes, char fill = 'r') {
@@ -240,6 +234,36 @@ struct CommPair : Fabric {
   }
   Request* isend(Buffer& buffer, int tag = 0) {
     return isend(buffer.data(), buffer.bytes.size(), buffer, tag);
+  }
+  // Whether the comm fails instead of sending.
+  bool isend_fails(const Buffer& of, int tag = 0) {
+    Request* request = nullptr;
+    const bool alive = sender->isend(of.bytes.data(), of.bytes.size(), tag, *of.memory, &request);
+    EXPECT_EQ(request, nullptr);
+    return !alive;
+  }
+
+  std::unique_ptr<SendComm> sender;
+  std::unique_ptr<ReceiveComm> receiver;
+};
+
+// A connected pair. What was posted to connect it is forgotten.
+struct CommPair : Ends {
+  // between: called after the sender is made and before the receiver is; may be null.
+  explicit CommPair(const TransportOptions& with = test_options(), bool roce = false,
+                    bool two_rails = false, std::array<UniqueFd, 2> sockets = local_socket_pair(),
+                    uint32_t max_msg_sz = 1u << 30,
+                    const std::function<void(Fabric&)>& between = nullptr)
+      : Ends(with, roce, max_msg_sz) {
+    sender = make_sender().value();
+    if (between) between(*this);
+    receiver = make_receiver(options.connection.qps_per_connection).value();
+    if (two_rails) add_second_rail();
+    EXPECT_TRUE(receiver->connect(end_of(*sender)).value());
+    EXPECT_TRUE(sender->connect(end_of(*receiver)).value());
+    sender->connection().keep_link(FrameChannel(std::move(sockets[0])), "sender");
+    receiver->keep_link(FrameChannel(std::move(sockets[1])));
+    verbs.forget_posted();
   }
 
   // Sends `count` messages of one byte, each into a receive of its own.
@@ -270,9 +294,6 @@ struct CommPair : Fabric {
     }
     return some;
   }
-
-  std::unique_ptr<SendComm> sender;
-  std::unique_ptr<ReceiveComm> receiver;
 
  private:
   // Adds a rail between "fake_c" and "fake_d". Connectors and listeners make connections of one

@@ -10,7 +10,7 @@
 
 namespace gdr::transport {
 
-// What the HCAs of a RailsPair are like.
+// What the HCAs of a RailsBed are like.
 struct RailHcas {
   uint32_t max_msg_sz = 1u << 30;
   std::vector<std::string> broken = {};  // names: no completion queue can be created on these
@@ -19,12 +19,12 @@ struct RailHcas {
   int more_receivers = 0;  // active rails that only the receiver has
 };
 
-// Rail i is between "fake_s<i>" and "fake_r<i>".
-struct RailsPair : Fabric {
-  explicit RailsPair(int active, int standby = 0, const TransportOptions& with = test_options(),
-                     std::array<UniqueFd, 2> sockets = local_socket_pair(),
-                     const RailHcas& hcas = {})
-      : Fabric(with), hcas_(hcas) {
+// Rails of which rail i is between "fake_s<i>" and "fake_r<i>", and the ends of a connection over
+// them, which a test creates and connects step by step.
+struct RailsBed : Ends {
+  explicit RailsBed(int active, int standby = 0, const TransportOptions& with = test_options(),
+                    const RailHcas& hcas = {})
+      : Ends(with), hcas_(hcas) {
     for (int i = 0; i < active + standby; ++i) {
       const auto number = static_cast<uint16_t>(10 + 2 * i);
       const Device here = open_port(name('s', i), number);
@@ -36,18 +36,29 @@ struct RailsPair : Fabric {
       const auto number = static_cast<uint16_t>(11 + 2 * i);
       receiver_rails.active.push_back(open_port(name('r', i), number));
     }
+  }
+
+  ListenerRails listener_rails() const {
+    return {receiver_rails.active.size(), receiver_rails.standby.size()};
+  }
+  // there: the rails that the receiver has announced.
+  void create_sender(const ListenerRails& there) {
     sender =
-        SendComm::create(sender_rails, shared(options.connection), watcher.get(),
-                         ListenerRails{receiver_rails.active.size(), receiver_rails.standby.size()})
-            .value();
+        SendComm::create(sender_rails, shared(options.connection), watcher.get(), there).value();
+  }
+  void create_sender() { create_sender(listener_rails()); }
+  void create_receiver() {
     receiver = ReceiveComm::create(receiver_rails, shared(options.connection), watcher.get(),
                                    end_of(*sender))
                    .value();
-    EXPECT_TRUE(receiver->connect(end_of(*sender)).value());
-    EXPECT_TRUE(sender->connect(end_of(*receiver)).value());
+  }
+  void connect() {
+    ASSERT_TRUE(receiver->connect(end_of(*sender)).value());
+    ASSERT_TRUE(sender->connect(end_of(*receiver)).value());
+  }
+  void keep_links(std::array<UniqueFd, 2> sockets = local_socket_pair()) {
     sender->keep_link(FrameChannel(std::move(sockets[0])));
     receiver->keep_link(FrameChannel(std::move(sockets[1])));
-    verbs.forget_posted();
   }
 
   static std::string name(char end, int rail) {
@@ -69,23 +80,6 @@ struct RailsPair : Fabric {
                       1);
   }
 
-  Buffer sender_buffer(size_t bytes, char fill = 's') { return make_buffer(*sender, bytes, fill); }
-  Buffer receiver_buffer(size_t bytes, char fill = 'r') {
-    return make_buffer(*receiver, bytes, fill);
-  }
-
-  // Null where the comm says "call again". A failed comm fails the test.
-  Request* irecv(const std::vector<ReceiveBuffer>& buffers) {
-    Request* request = nullptr;
-    EXPECT_TRUE(receiver->irecv(buffers.data(), static_cast<int>(buffers.size()), &request));
-    return request;
-  }
-  Request* irecv(Buffer& buffer) { return irecv({buffer.receive(buffer.bytes.size())}); }
-  Request* isend(Buffer& buffer, int tag = 0) {
-    Request* request = nullptr;
-    EXPECT_TRUE(sender->isend(buffer.data(), buffer.bytes.size(), tag, *buffer.memory, &request));
-    return request;
-  }
   // Calls isend until the clear-to-send is there.
   Request* isend_soon(Buffer& buffer, int tag = 0) {
     Request* request = nullptr;
@@ -112,6 +106,19 @@ struct RailsPair : Fabric {
       (void)receiver->progress();
       return ready();
     });
+  }
+  // Polls both ends until a rail has returned at one of them.
+  template <class Comm>
+  bool returns(Comm& comm, uint32_t rail) {
+    return poll_until([&] { return recovery_of(comm).counters(rail).returns.load() == 1; });
+  }
+  // The sender's port of rail 0 fails, and both ends know it.
+  void lose_first_rail() {
+    set_port('s', 0, false);
+    EXPECT_TRUE(poll_until([&] {
+      return contains(recovery_of(*sender).state_text(), "fake_s0") &&
+             contains(recovery_of(*receiver).state_text(), "fake_r0");
+    }));
   }
   // Sends a message of each size, and compares what arrives.
   void exchange(const std::vector<size_t>& sizes) {
@@ -156,11 +163,23 @@ struct RailsPair : Fabric {
 
   EndRails sender_rails;
   EndRails receiver_rails;
-  std::unique_ptr<SendComm> sender;
-  std::unique_ptr<ReceiveComm> receiver;
 
  private:
   RailHcas hcas_;
+};
+
+// The connection is there.
+struct RailsPair : RailsBed {
+  explicit RailsPair(int active, int standby = 0, const TransportOptions& with = test_options(),
+                     std::array<UniqueFd, 2> sockets = local_socket_pair(),
+                     const RailHcas& hcas = {})
+      : RailsBed(active, standby, with, hcas) {
+    create_sender();
+    create_receiver();
+    connect();
+    keep_links(std::move(sockets));
+    verbs.forget_posted();
+  }
 };
 
 }  // namespace gdr::transport

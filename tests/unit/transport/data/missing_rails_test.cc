@@ -11,29 +11,11 @@ namespace gdr::transport {
 namespace {
 
 using fake_verbs::Call;
-using fake_verbs::HcaConfig;
 
-// The first rail is between "fake_a" and "fake_b", the second between "fake_c" and "fake_d".
-struct MissingRails : testing::Test {
-  Device open(const char* name, uint16_t number) {
-    return fabric.open(fabric.verbs.add_hca(HcaConfig::infiniband(name, number)));
-  }
-  void make_sender() {
-    const ListenerRails there{receiver_rails.active.size(), receiver_rails.standby.size()};
-    sender = SendComm::create(sender_rails, options, fabric.watcher.get(), there).value();
-  }
-  void make_receiver() {
-    receiver =
-        ReceiveComm::create(receiver_rails, options, fabric.watcher.get(), end_of(*sender)).value();
-  }
-  void connect() {
-    ASSERT_TRUE(receiver->connect(end_of(*sender)).value());
-    ASSERT_TRUE(sender->connect(end_of(*receiver)).value());
-    std::array<UniqueFd, 2> sockets = local_socket_pair();
-    sender->keep_link(FrameChannel(std::move(sockets[0])));
-    receiver->keep_link(FrameChannel(std::move(sockets[1])));
-  }
-  // "fake_c fake_d": the HCAs of a pair.
+struct MissingRails : testing::Test, RailsBed {
+  MissingRails() : RailsBed(2) {}
+
+  // "fake_s1 fake_r1": the HCAs of a pair.
   std::string ends_of(size_t pair) const {
     const wire::EndPoint here = end_of(*sender);
     const wire::EndPoint there = end_of(*receiver);
@@ -47,61 +29,44 @@ struct MissingRails : testing::Test {
   }
 
   RecordedLog log;
-  Fabric fabric;
-  Device second = open("fake_c", 3);
-  Device other = open("fake_d", 4);
-  EndRails sender_rails{{fabric.sender_device, second}, {}};
-  EndRails receiver_rails{{fabric.receiver_device, other}, {}};
-  std::shared_ptr<const ConnectionOptions> options = shared(fabric.options.connection);
-  std::unique_ptr<SendComm> sender;
-  std::unique_ptr<ReceiveComm> receiver;
 };
 
 TEST_F(MissingRails, AtTheSender_TheOtherMeetsItsOwn) {
-  fabric.verbs.fail_call(Call::kCreateCq, ENOMEM);
-  make_sender();
-  make_receiver();
+  verbs.fail_call(Call::kCreateCq, ENOMEM);
+  create_sender();
+  create_receiver();
   connect();
+  keep_links();
   EXPECT_EQ(end_of(*sender).rails, 1);
-  EXPECT_EQ(ends_of(1), "fake_c fake_d");
+  EXPECT_EQ(ends_of(1), "fake_s1 fake_r1");
   EXPECT_EQ(sender->connection().rails().pair(1).qp->state, IBV_QPS_RTS);
-  EXPECT_TRUE(contains(lost(*sender), "fake_b"));
-  EXPECT_FALSE(contains(lost(*sender), "fake_d"));
+  EXPECT_TRUE(contains(lost(*sender), "fake_r0"));
+  EXPECT_FALSE(contains(lost(*sender), "fake_r1"));
 }
 
 TEST_F(MissingRails, AtTheReceiver_TheOtherMeetsItsOwn) {
-  make_sender();
-  fabric.verbs.fail_call(Call::kCreateCq, ENOMEM);
-  make_receiver();
+  create_sender();
+  verbs.fail_call(Call::kCreateCq, ENOMEM);
+  create_receiver();
   connect();
+  keep_links();
   EXPECT_EQ(end_of(*receiver).rails, 1);
-  EXPECT_EQ(ends_of(1), "fake_c fake_d");
-  EXPECT_TRUE(contains(lost(*receiver), "fake_a"));
-  EXPECT_FALSE(contains(lost(*receiver), "fake_c"));
-}
-
-TEST_F(MissingRails, OnlyTheStandbyRailIsLeft_ItMeetsThePeersStandbyRail) {
-  sender_rails = {{fabric.sender_device}, {second}};
-  receiver_rails = {{fabric.receiver_device}, {other}};
-  fabric.verbs.fail_call(Call::kCreateCq, ENOMEM);
-  make_sender();
-  make_receiver();
-  connect();
-  EXPECT_EQ(ends_of(1), "fake_c fake_d");
-  EXPECT_EQ(sender->connection().rails().pair(1).qp->state, IBV_QPS_RTS);
-  EXPECT_FALSE(contains(lost(*sender), "fake_d"));
+  EXPECT_EQ(ends_of(1), "fake_s1 fake_r1");
+  EXPECT_TRUE(contains(lost(*receiver), "fake_s0"));
+  EXPECT_FALSE(contains(lost(*receiver), "fake_s1"));
 }
 
 // All pairs are on the rail that is left.
 TEST_F(MissingRails, NoPairWouldBeConnected_LastOneIs) {
-  sender_rails = {{fabric.sender_device}, {}};
-  make_sender();
-  fabric.verbs.fail_call(Call::kCreateCq, ENOMEM);
-  make_receiver();
+  sender_rails.active.pop_back();
+  create_sender();
+  verbs.fail_call(Call::kCreateCq, ENOMEM);
+  create_receiver();
   connect();
+  keep_links();
   EXPECT_EQ(end_of(*receiver).rails, 1);
   const size_t last = end_of(*sender).qps - 1u;
-  EXPECT_EQ(ends_of(last), "fake_a fake_d");
+  EXPECT_EQ(ends_of(last), "fake_s0 fake_r1");
   EXPECT_EQ(receiver->connection().rails().pair(last).qp->state, IBV_QPS_RTS);
 }
 

@@ -13,7 +13,7 @@ using Time = PairAgreement::Time;
 constexpr PairCause kRetryExceeded{wire::PairReason::kCompletion, IBV_WC_RETRY_EXC_ERR};
 
 // Both ends of a pair, and a clock.
-struct Ends {
+struct AgreeingEnds {
   PairAgreement sender{PairEnd::kSender, 3};
   PairAgreement receiver{PairEnd::kReceiver, 3};
   Time now{1h};
@@ -25,10 +25,14 @@ struct Ends {
       ASSERT_TRUE(sender.on_statement(receiver.make_statement(), now));
     }
   }
-  // Moves both QPs to ERROR, with `arrived` immediates counted at the receiver.
-  void take_down(uint64_t arrived) {
+  // The sender's QP fails, and is moved to ERROR.
+  void stop_sender() {
     sender.on_failure(kRetryExceeded);
     sender.on_stopped(now);
+  }
+  // Moves both QPs to ERROR, with `arrived` immediates counted at the receiver.
+  void take_down(uint64_t arrived) {
+    stop_sender();
     exchange();
     receiver.on_stopped(now);
     receiver.on_counted(arrived, now);
@@ -53,8 +57,16 @@ struct Ends {
   }
 };
 
+// Both are down, and have nothing left to do for what was lost.
+struct DownEnds : AgreeingEnds {
+  DownEnds() {
+    take_down(17);
+    finish();
+  }
+};
+
 TEST(PairAgreement, AtFirst_IsUsableAndHasNothingToDoOrToState) {
-  Ends ends;
+  AgreeingEnds ends;
   for (const PairAgreement* end : {&ends.sender, &ends.receiver}) {
     EXPECT_TRUE(end->usable());
     EXPECT_FALSE(end->lost() || end->recovered() || end->awaits_probe());
@@ -65,7 +77,7 @@ TEST(PairAgreement, AtFirst_IsUsableAndHasNothingToDoOrToState) {
 }
 
 TEST(PairAgreement, Sender_StatesThatItIsDown_OnlyWithItsQueuePairInError) {
-  Ends ends;
+  AgreeingEnds ends;
   ends.sender.on_failure(kRetryExceeded);
   EXPECT_FALSE(ends.sender.usable());
   EXPECT_TRUE(ends.sender.lost());
@@ -84,7 +96,7 @@ TEST(PairAgreement, Sender_StatesThatItIsDown_OnlyWithItsQueuePairInError) {
 }
 
 TEST(PairAgreement, Receiver_StatesThatItIsDown_OnlyOnceAllArrivalsAreCounted) {
-  Ends ends;
+  AgreeingEnds ends;
   ends.receiver.on_failure({wire::PairReason::kPortDown});
   ends.receiver.on_counted(16, ends.now);  // before the QP is in ERROR, so that it is not final
   ends.receiver.on_stopped(ends.now);
@@ -95,9 +107,8 @@ TEST(PairAgreement, Receiver_StatesThatItIsDown_OnlyOnceAllArrivalsAreCounted) {
 }
 
 TEST(PairAgreement, LossAtOneEnd_IsRecoveredAtBothWithTheCountOfTheReceiver) {
-  Ends ends;
-  ends.sender.on_failure(kRetryExceeded);
-  ends.sender.on_stopped(ends.now);
+  AgreeingEnds ends;
+  ends.stop_sender();
   EXPECT_FALSE(ends.sender.recovered());
   ends.exchange();
   EXPECT_FALSE(ends.sender.recovered() || ends.receiver.recovered());
@@ -115,7 +126,7 @@ TEST(PairAgreement, LossAtOneEnd_IsRecoveredAtBothWithTheCountOfTheReceiver) {
 }
 
 TEST(PairAgreement, LossAtBothEndsAtOnce_IsRecovered) {
-  Ends ends;
+  AgreeingEnds ends;
   for (PairAgreement* end : {&ends.sender, &ends.receiver}) {
     end->on_failure(kRetryExceeded);
     end->on_failure({wire::PairReason::kPortDown});  // the first cause is kept
@@ -129,9 +140,8 @@ TEST(PairAgreement, LossAtBothEndsAtOnce_IsRecovered) {
 }
 
 TEST(PairAgreement, Revival_WaitsForTheOtherEndTheDataPathThePortAndThePause) {
-  Ends ends;
-  ends.sender.on_failure(kRetryExceeded);
-  ends.sender.on_stopped(ends.now);
+  AgreeingEnds ends;
+  ends.stop_sender();
   PairAgreement& sender = ends.sender;
   sender.on_data_path_done();  // nothing to be done yet: not agreed
   EXPECT_EQ(sender.next(ends.now + 1h), PairAction::kNone);
@@ -152,9 +162,7 @@ TEST(PairAgreement, Revival_WaitsForTheOtherEndTheDataPathThePortAndThePause) {
 }
 
 TEST(PairAgreement, OtherEndIsReadyAgain_RevivesAtOnce) {
-  Ends ends;
-  ends.take_down(17);
-  ends.finish();
+  DownEnds ends;
   ends.sender.on_revived(ends.now);
   EXPECT_EQ(ends.receiver.next(ends.now), PairAction::kNone);
   ends.exchange();
@@ -162,9 +170,7 @@ TEST(PairAgreement, OtherEndIsReadyAgain_RevivesAtOnce) {
 }
 
 TEST(PairAgreement, RevivalFails_WaitsEvenWhereTheOtherEndIsReady) {
-  Ends ends;
-  ends.take_down(17);
-  ends.finish();
+  DownEnds ends;
   ends.sender.on_revived(ends.now);
   ends.exchange();
   ends.receiver.on_revival_failed(ends.now);
@@ -174,9 +180,7 @@ TEST(PairAgreement, RevivalFails_WaitsEvenWhereTheOtherEndIsReady) {
 }
 
 TEST(PairAgreement, OtherEndIsReadyAfterARevivalFailed_RevivesAtOnce) {
-  Ends ends;
-  ends.take_down(17);
-  ends.finish();
+  DownEnds ends;
   ends.receiver.on_revival_failed(ends.now);
   ends.sender.on_revived(ends.now);
   ends.exchange();
@@ -186,9 +190,7 @@ TEST(PairAgreement, OtherEndIsReadyAfterARevivalFailed_RevivesAtOnce) {
 }
 
 TEST(PairAgreement, RevivalIsPutOff_ThePauseIsNotLonger) {
-  Ends ends;
-  ends.take_down(17);
-  ends.finish();
+  DownEnds ends;
   for (int i = 0; i < 3; ++i) {
     ends.now += 1s;
     EXPECT_EQ(ends.sender.next(ends.now), PairAction::kRevive);
@@ -203,9 +205,7 @@ TEST(PairAgreement, RevivalIsPutOff_ThePauseIsNotLonger) {
 }
 
 TEST(PairAgreement, NoPairIsUsable_IsTriedEverySecondHoweverOftenThatFails) {
-  Ends ends;
-  ends.take_down(17);
-  ends.finish();
+  DownEnds ends;
   PairAgreement& sender = ends.sender;
   for (int i = 0; i < 2; ++i) sender.on_revival_failed(ends.now);
   EXPECT_EQ(sender.deadline(), ends.now + 4s);
@@ -222,9 +222,7 @@ TEST(PairAgreement, NoPairIsUsable_IsTriedEverySecondHoweverOftenThatFails) {
 }
 
 TEST(PairAgreement, AfterRevival_IsUsableOnlyOnceTheProbeHasCompleted) {
-  Ends ends;
-  ends.take_down(17);
-  ends.finish();
+  DownEnds ends;
   ends.sender.on_revived(ends.now);
   EXPECT_EQ(ends.sender.next(ends.now), PairAction::kNone);  // the other end is still down
   EXPECT_FALSE(ends.sender.awaits_probe());
@@ -245,7 +243,7 @@ TEST(PairAgreement, AfterRevival_IsUsableOnlyOnceTheProbeHasCompleted) {
 }
 
 TEST(PairAgreement, ProbeFails_IsALossOfThePair) {
-  Ends ends;
+  AgreeingEnds ends;
   ends.take_down(17);
   ends.revive();
   ends.sender.on_probe_posted();
@@ -257,7 +255,7 @@ TEST(PairAgreement, ProbeFails_IsALossOfThePair) {
 }
 
 TEST(PairAgreement, SecondLoss_CountsItsOwnEpoch) {
-  Ends ends;
+  AgreeingEnds ends;
   ends.take_down(17);
   ends.revive();
   ends.probe();
@@ -269,9 +267,7 @@ TEST(PairAgreement, SecondLoss_CountsItsOwnEpoch) {
 }
 
 TEST(PairAgreement, LostBeforeTheOtherEndIsReady_GoesDownOnlyThen) {
-  Ends ends;
-  ends.take_down(17);
-  ends.finish();
+  DownEnds ends;
   ends.sender.on_revived(ends.now);
   ends.sender.on_failure({wire::PairReason::kPortDown});
   EXPECT_EQ(ends.sender.next(ends.now), PairAction::kStop);
@@ -287,9 +283,8 @@ TEST(PairAgreement, LostBeforeTheOtherEndIsReady_GoesDownOnlyThen) {
 
 // The statement that it was down never arrived.
 TEST(PairAgreement, OtherEndIsSeenReadyAgainAtOnce_TakesTheCountOfTheEpochBefore) {
-  Ends ends;
-  ends.sender.on_failure(kRetryExceeded);
-  ends.sender.on_stopped(ends.now);
+  AgreeingEnds ends;
+  ends.stop_sender();
   ASSERT_TRUE(ends.receiver.on_statement(ends.sender.make_statement(), ends.now));
   ends.receiver.on_stopped(ends.now);
   ends.receiver.on_counted(9, ends.now);
@@ -301,7 +296,7 @@ TEST(PairAgreement, OtherEndIsSeenReadyAgainAtOnce_TakesTheCountOfTheEpochBefore
 }
 
 TEST(PairAgreement, Pause_DoublesUntilThePairWasStable) {
-  Ends ends;
+  AgreeingEnds ends;
   auto pause = [&] {
     ends.take_down(0);
     ends.finish();
@@ -318,7 +313,7 @@ TEST(PairAgreement, Pause_DoublesUntilThePairWasStable) {
 }
 
 TEST(PairAgreement, OldOrRepeatedStatement_ChangesNothing) {
-  Ends ends;
+  AgreeingEnds ends;
   const wire::PairStatement first = ends.sender.make_statement();
   ends.take_down(17);
   const wire::PairStatement down = ends.receiver.make_statement();
@@ -331,9 +326,8 @@ TEST(PairAgreement, OldOrRepeatedStatement_ChangesNothing) {
 }
 
 TEST(PairAgreement, StatementThatAsks_IsAnsweredOnceForEachRepetition) {
-  Ends ends;
-  ends.sender.on_failure(kRetryExceeded);
-  ends.sender.on_stopped(ends.now);
+  AgreeingEnds ends;
+  ends.stop_sender();
   for (int repetition = 0; repetition < 3; ++repetition) {
     const wire::PairStatement asks = ends.sender.make_statement();
     EXPECT_TRUE(ends.sender.unseen());
@@ -350,7 +344,7 @@ TEST(PairAgreement, StatementThatAsks_IsAnsweredOnceForEachRepetition) {
 
 // The other end may not be called, and the pair that carries its statements may be dead.
 TEST(PairAgreement, OtherEndKnowsAndDoesNotFollow_IsAskedUntilItDoes) {
-  Ends ends;
+  AgreeingEnds ends;
   ends.sender.on_failure(kRetryExceeded);
   EXPECT_FALSE(ends.sender.carries_statements());
   ends.sender.on_stopped(ends.now);
@@ -384,9 +378,8 @@ TEST(PairAgreement, StatementThatContradictsTheProtocol_IsAnError) {
       with([](wire::PairStatement& statement) { statement.step = 0; }),  // with arrivals
   };
   for (const wire::PairStatement& statement : impossible) {
-    Ends ends;
-    ends.sender.on_failure(kRetryExceeded);
-    ends.sender.on_stopped(ends.now);
+    AgreeingEnds ends;
+    ends.stop_sender();
     Status status = ends.sender.on_statement(statement, ends.now);
     ASSERT_FALSE(status) << statement.step << " " << statement.seen;
     EXPECT_EQ(status.error().code, Code::kInternal);
@@ -402,9 +395,8 @@ TEST(PairAgreement, StatementThatContradictsAnEarlierOne_IsAnError) {
       with([](wire::PairStatement& statement) { statement.seen = 0; }),
   };
   for (wire::PairStatement statement : later) {
-    Ends ends;
-    ends.sender.on_failure(kRetryExceeded);
-    ends.sender.on_stopped(ends.now);
+    AgreeingEnds ends;
+    ends.stop_sender();
     ASSERT_TRUE(ends.sender.on_statement(with([](wire::PairStatement&) {}), ends.now));
     statement.serial_first = statement.serial_last = 8;
     EXPECT_FALSE(ends.sender.on_statement(statement, ends.now)) << statement.step;
@@ -412,7 +404,7 @@ TEST(PairAgreement, StatementThatContradictsAnEarlierOne_IsAnError) {
 }
 
 TEST(PairAgreement, SenderThatStatesArrivals_IsAnError) {
-  Ends ends;
+  AgreeingEnds ends;
   wire::PairStatement statement = with([](wire::PairStatement& change) { change.seen = 0; });
   Status status = ends.receiver.on_statement(statement, ends.now);
   ASSERT_FALSE(status);

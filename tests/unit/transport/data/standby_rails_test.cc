@@ -50,11 +50,7 @@ TEST_F(StandbyRailsTest, MemoryCannotBeRegistered_IsGivenUpAtBothEndsForGood) {
 
 TEST_F(StandbyRailsTest, MemoryCannotBeRegistered_ItIsTheOnlyRailLeft_IsAnError) {
   RailsPair pair(1, 1);
-  pair.set_port('s', 0, false);
-  ASSERT_TRUE(pair.poll_until([&] {
-    return contains(pair.recovery_of(*pair.sender).state_text(), "fake_s0") &&
-           contains(pair.recovery_of(*pair.receiver).state_text(), "fake_r0");
-  }));
+  pair.lose_first_rail();
   std::vector<char> memory(4096);
   Registrar registrar(shared(pair.options.memory));
   const MemoryRegion region{reinterpret_cast<uintptr_t>(memory.data()), memory.size()};
@@ -63,116 +59,74 @@ TEST_F(StandbyRailsTest, MemoryCannotBeRegistered_ItIsTheOnlyRailLeft_IsAnError)
   pair.exchange({8});
 }
 
-// What creates the ends of connections with one active and one standby rail.
-struct StandbyCreationTest : StandbyRailsTest {
-  explicit StandbyCreationTest(bool roce = false) : fabric(test_options(), roce) {
-    rails = {{fabric.sender_device}, {open("fake_c", 3, roce)}};
-    there = {{fabric.receiver_device}, {open("fake_d", 4, roce)}};
-  }
+// The ends of connections with one active and one standby rail.
+struct StandbyCreationTest : StandbyRailsTest, RailsBed {
+  explicit StandbyCreationTest(bool roce = false)
+      : RailsBed(1, 1, test_options(), RailHcas{.roce = roce}) {}
 
-  Device open(const char* name, uint8_t number, bool roce) {
-    using fake_verbs::HcaConfig;
-    return fabric.open(fabric.verbs.add_hca(roce ? HcaConfig::roce(name, number)
-                                                 : HcaConfig::infiniband(name, number)));
+  void create() {
+    create_sender();
+    create_receiver();
   }
-  auto create_receiver(const SendComm& sender) {
-    return ReceiveComm::create(there, options, fabric.watcher.get(), end_of(sender)).value();
-  }
-  void keep_links(SendComm& sender, ReceiveComm& receiver) {
-    std::array<UniqueFd, 2> sockets = local_socket_pair();
-    sender.keep_link(FrameChannel(std::move(sockets[0])));
-    receiver.keep_link(FrameChannel(std::move(sockets[1])));
-  }
-  // Polls both ends until this end reports the loss of a pair on that port.
-  static bool loses(SendComm& sender, ReceiveComm& receiver, const std::string& port) {
-    return wait_for([&] {
-      (void)sender.progress();
-      (void)receiver.progress();
-      return contains(sender.connection().recovery()->state_text(), port);
-    });
-  }
-
-  Fabric fabric;
-  EndRails rails, there;
-  std::shared_ptr<const ConnectionOptions> options = shared(fabric.options.connection);
-
-  auto create_sender() {
-    return SendComm::create(rails, options, fabric.watcher.get(), ListenerRails{1, 1});
+  // Polls both ends until the sender reports the loss of a pair on that port.
+  bool loses(const std::string& port) {
+    return poll_until([&] { return contains(recovery_of(*sender).state_text(), port); });
   }
 };
 
 TEST_F(StandbyCreationTest, TablesCannotBeRegistered_ConnectionGoesWithoutTheRail) {
-  fabric.verbs.fail_call(Call::kRegMr, ENOMEM, /*skip=*/1);
-  auto sender = create_sender();
-  ASSERT_TRUE(sender) << sender.error().text;
-  EXPECT_EQ(end_of(**sender).rails, 1);
-  EXPECT_STREQ(end_of(**sender).rail[0].hca, "fake_a");
-  EXPECT_THAT(log.warnings(), is_only_warning_of("fake_c:1", "ulimit -l"));
-  auto second = create_sender();
-  EXPECT_EQ(end_of(**second).rails, 2);
+  verbs.fail_call(Call::kRegMr, ENOMEM, /*skip=*/1);
+  create_sender();
+  EXPECT_EQ(end_of(*sender).rails, 1);
+  EXPECT_STREQ(end_of(*sender).rail[0].hca, "fake_s0");
+  EXPECT_THAT(log.warnings(), is_only_warning_of("fake_s1:1", "ulimit -l"));
+  create_sender();
+  EXPECT_EQ(end_of(*sender).rails, 2);
 }
 
 TEST_F(StandbyCreationTest, QueuesCannotBeCreated_ConnectionGoesWithoutTheRail) {
-  fabric.verbs.fail_call(Call::kCreateCq, ENOMEM, /*skip=*/1);
-  auto sender = create_sender();
-  ASSERT_TRUE(sender) << sender.error().text;
-  EXPECT_EQ(end_of(**sender).rails, 1);
-  EXPECT_THAT(log.warnings(), is_only_warning_of("fake_c:1", "creating a CQ"));
+  verbs.fail_call(Call::kCreateCq, ENOMEM, /*skip=*/1);
+  create_sender();
+  EXPECT_EQ(end_of(*sender).rails, 1);
+  EXPECT_THAT(log.warnings(), is_only_warning_of("fake_s1:1", "creating a CQ"));
 }
 
 TEST_F(StandbyCreationTest, FlushCannotBeCreated_PairOfTheRailIsNotUsed) {
-  auto sender = create_sender().value();
-  auto receiver = create_receiver(*sender);
-  fabric.verbs.fail_call(Call::kRegMr, ENOMEM, /*skip=*/1);  // of what the reads go to
+  create();
+  verbs.fail_call(Call::kRegMr, ENOMEM, /*skip=*/1);  // of what the reads go to
   const Result<bool> connected = receiver->connect(end_of(*sender));
   ASSERT_TRUE(connected) << connected.error().text;
-  EXPECT_THAT(log.warnings(), is_only_warning_of("fake_d:1", "ulimit -l"));
+  EXPECT_THAT(log.warnings(), is_only_warning_of("fake_r1:1", "ulimit -l"));
   ASSERT_TRUE(sender->connect(end_of(*receiver)).value());
-  keep_links(*sender, *receiver);
+  keep_links();
   EXPECT_TRUE(receiver->connection().recovery()->is_given_up(1));
   EXPECT_FALSE(receiver->connection().recovery()->is_given_up(0));
-  EXPECT_TRUE(loses(*sender, *receiver, "fake_c"));
-  EXPECT_TRUE(wait_for([&] {
-    (void)sender->progress();
-    (void)receiver->progress();
-    return !log.lines("fake_d:1 is lost: the peer").empty();
-  }));
+  EXPECT_TRUE(loses("fake_s1"));
+  EXPECT_TRUE(poll_until([&] { return !log.lines("fake_r1:1 is lost: the peer").empty(); }));
   EXPECT_EQ(log.warnings().size(), 1u);
 }
 
 // Its queue pair has been ready to receive all the same, so that those that were posted are
 // flushed.
 TEST_F(StandbyCreationTest, ReceivesCannotAllBePosted_ThePairReturnsLater) {
-  auto sender = create_sender().value();
-  fabric.verbs.fail_call(Call::kPostRecv, ENOMEM, /*skip=*/kReceiveDepth + 100);
-  auto receiver = create_receiver(*sender);
-  EXPECT_EQ(fabric.verbs.failures_left(Call::kPostRecv), 0);
-  ASSERT_TRUE(receiver->connect(end_of(*sender)).value());
-  ASSERT_TRUE(sender->connect(end_of(*receiver)).value());
+  create_sender();
+  verbs.fail_call(Call::kPostRecv, ENOMEM, /*skip=*/kReceiveDepth + 100);
+  create_receiver();
+  EXPECT_EQ(verbs.failures_left(Call::kPostRecv), 0);
+  connect();
   EXPECT_EQ(receiver->connection().rails().pair(1).qp->state, IBV_QPS_RTS);
-  keep_links(*sender, *receiver);
-  EXPECT_TRUE(wait_for([&] {
-    (void)sender->progress();
-    (void)receiver->progress();
-    return receiver->connection().recovery()->counters(1).returns.load() == 1;
-  }));
+  keep_links();
+  EXPECT_TRUE(poll_until(
+      [&] { return receiver->connection().recovery()->counters(1).returns.load() == 1; }));
 }
 
 TEST_F(StandbyCreationTest, Text_MarksTheStandbyRailsOfBothEnds) {
-  auto sender = create_sender().value();
-  auto receiver = create_receiver(*sender);
-  ASSERT_TRUE(receiver->connect(end_of(*sender)).value());
-  ASSERT_TRUE(sender->connect(end_of(*receiver)).value());
+  create();
+  connect();
   EXPECT_THAT(sender->text(),
-              testing::MatchesRegex(".* fake_a:1 [^)]* \\+ fake_c:1 [^)]* \\(standby\\) "
-                                    "<-> .* fake_b:1 [^)]* \\+ fake_d:1 [^)]* "
+              testing::MatchesRegex(".* fake_s0:1 [^)]* \\+ fake_s1:1 [^)]* \\(standby\\) "
+                                    "<-> .* fake_r0:1 [^)]* \\+ fake_r1:1 [^)]* "
                                     "\\(standby\\), 2 QP.*"));
-}
-
-TEST_F(StandbyRailsTest, TextOfMergedRails_MarksNone) {
-  RailsPair merged(2);
-  EXPECT_THAT(merged.sender->text(), testing::Not(testing::HasSubstr("standby")));
-  EXPECT_THAT(merged.sender->text(), testing::HasSubstr(" + fake_s1:1 "));
 }
 
 // The last usable port: its connection is not lost yet, and neither is it one that goes on.
@@ -213,13 +167,11 @@ TEST_F(StandbyRailsTest, PortFlaps_BothEventsAreShownByDefault) {
 
 // Nothing but a transfer shows that, and the rail carries none.
 TEST_F(StandbyCreationTest, PathOfTheStandbyPairDoesNotWork_IsReportedFromTheStart) {
-  auto sender = create_sender().value();
-  auto receiver = create_receiver(*sender);
-  ASSERT_TRUE(receiver->connect(end_of(*sender)).value());
-  ASSERT_TRUE(sender->connect(end_of(*receiver)).value());
-  fabric.verbs.fail_transfer(IBV_WC_RETRY_EXC_ERR);
-  keep_links(*sender, *receiver);
-  EXPECT_TRUE(loses(*sender, *receiver, "fake_c"));
+  create();
+  connect();
+  verbs.fail_transfer(IBV_WC_RETRY_EXC_ERR);
+  keep_links();
+  EXPECT_TRUE(loses("fake_s1"));
   EXPECT_TRUE(wait_for([&] {
     (void)sender->progress();
     return !log.warnings("probe failed with RETRY_EXC_ERR").empty();
@@ -229,14 +181,12 @@ TEST_F(StandbyCreationTest, PathOfTheStandbyPairDoesNotWork_IsReportedFromTheSta
 
 // Its event went to nobody, and the connection would wait for the retries of what it posts there.
 TEST_F(StandbyCreationTest, PortGoesDownWhileTheConnectionIsMade_IsLookedAt) {
-  auto sender = create_sender().value();
-  auto receiver = create_receiver(*sender);
-  ASSERT_TRUE(receiver->connect(end_of(*sender)).value());
-  ASSERT_TRUE(sender->connect(end_of(*receiver)).value());
-  fabric.verbs.port("fake_a", 1).active = false;
-  keep_links(*sender, *receiver);
+  create();
+  connect();
+  verbs.port("fake_s0", 1).active = false;
+  keep_links();
   const std::string state = sender->connection().recovery()->state_text();
-  EXPECT_TRUE(contains(state, "fake_a") && contains(state, "the port is down")) << state;
+  EXPECT_TRUE(contains(state, "fake_s0") && contains(state, "the port is down")) << state;
 }
 
 struct UnreachableStandbyTest : StandbyCreationTest {
@@ -245,53 +195,46 @@ struct UnreachableStandbyTest : StandbyCreationTest {
 
 TEST_F(UnreachableStandbyTest,
        PeersAddressIsNotResolved_IsTriedOnceForAllConnectionsAndWarnedOfOnce) {
-  auto sender = create_sender().value();
-  auto first = create_receiver(*sender);
-  auto second = create_receiver(*sender);
+  create_sender();
+  create_receiver();
+  const std::unique_ptr<ReceiveComm> first = std::move(receiver), &second = receiver;
+  create_receiver();
   // The pair, the flushes of both rails, and the standby pair.
-  fabric.verbs.fail_call(Call::kModifyToRtr, ETIMEDOUT, /*skip=*/3);
+  verbs.fail_call(Call::kModifyToRtr, ETIMEDOUT, /*skip=*/3);
   EXPECT_TRUE(first->connect(end_of(*sender)).value()) << "at once";
-  EXPECT_EQ(fabric.verbs.failures_left(Call::kModifyToRtr), 0);
+  EXPECT_EQ(verbs.failures_left(Call::kModifyToRtr), 0);
   EXPECT_TRUE(second->connect(end_of(*sender)).value());
   EXPECT_EQ(second->connection().rails().pair(0).qp->state, IBV_QPS_RTS);
   EXPECT_EQ(second->connection().rails().pair(1).qp->state, IBV_QPS_INIT);
-  EXPECT_THAT(log.warnings(), is_only_warning_of("fake_d:1 and the peers' fake_c:1", "resolved"));
+  EXPECT_THAT(log.warnings(), is_only_warning_of("fake_r1:1 and the peers' fake_s1:1", "resolved"));
 }
 
 // Two nodes that are down say nothing about the others of the subnet once one of these is reached.
 TEST_F(UnreachableStandbyTest, HandshakeReachesAPeer_ItsSubnetIsReachable) {
-  auto sender = create_sender().value();
-  auto receiver = create_receiver(*sender);
+  create();
   const wire::RailAddress local = sender->connection().rails()[0].address();
   auto of_subnet = [&](uint8_t host) {
     wire::RailAddress peer = local;
     peer.gid[15] = host;
     return peer;
   };
-  UnreachablePaths& paths = fabric.watcher->unreachable_paths();
+  UnreachablePaths& paths = watcher->unreachable_paths();
   for (uint8_t host : {200, 201}) paths.add(local, of_subnet(host), Clock::now());
   EXPECT_TRUE(paths.contains(local, of_subnet(202), Clock::now()));
-  ASSERT_TRUE(receiver->connect(end_of(*sender)).value());
-  ASSERT_TRUE(sender->connect(end_of(*receiver)).value());
-  keep_links(*sender, *receiver);
+  connect();
+  keep_links();
   EXPECT_FALSE(paths.contains(local, of_subnet(202), Clock::now()));
   EXPECT_TRUE(paths.contains(local, of_subnet(201), Clock::now()));
 }
 
 TEST_F(UnreachableStandbyTest, PairIsNotConnected_OnlyItsEndWarns) {
-  auto sender = create_sender().value();
-  auto receiver = create_receiver(*sender);
-  fabric.verbs.fail_call(Call::kModifyToRtr, ETIMEDOUT, /*skip=*/3);
-  ASSERT_TRUE(receiver->connect(end_of(*sender)).value());
-  ASSERT_TRUE(sender->connect(end_of(*receiver)).value());
-  keep_links(*sender, *receiver);
-  EXPECT_TRUE(loses(*sender, *receiver, "fake_c"));
-  EXPECT_TRUE(wait_for([&] {
-    (void)sender->progress();
-    (void)receiver->progress();
-    return !log.lines("fake_d:1 is lost: ").empty();
-  }));
-  EXPECT_THAT(log.warnings(), is_only_warning_of("fake_d:1 and the peers' fake_c:1", "resolved"));
+  create();
+  verbs.fail_call(Call::kModifyToRtr, ETIMEDOUT, /*skip=*/3);
+  connect();
+  keep_links();
+  EXPECT_TRUE(loses("fake_s1"));
+  EXPECT_TRUE(poll_until([&] { return !log.lines("fake_r1:1 is lost: ").empty(); }));
+  EXPECT_THAT(log.warnings(), is_only_warning_of("fake_r1:1 and the peers' fake_s1:1", "resolved"));
 }
 
 }  // namespace
