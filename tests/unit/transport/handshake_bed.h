@@ -2,7 +2,9 @@
 #pragma once
 
 #include <poll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "tests/unit/transport/comm_pair.h"
 #include "transport/connector.h"
@@ -87,6 +89,18 @@ inline bool is_closed(const UniqueFd& fd) {
     return n == 0 || (errno != EAGAIN && errno != EWOULDBLOCK);
   }
 }
+
+// Lowers the limit of open files to those that are open.
+struct NoMoreFiles {
+  NoMoreFiles() {
+    getrlimit(RLIMIT_NOFILE, &before);
+    UniqueFd lowest(dup(0));
+    rlimit limit{static_cast<rlim_t>(lowest.get()), before.rlim_max};
+    setrlimit(RLIMIT_NOFILE, &limit);
+  }
+  ~NoMoreFiles() { setrlimit(RLIMIT_NOFILE, &before); }
+  rlimit before{};
+};
 
 // A listening socket that stands for a receiver, and the one connection to it.
 struct RawReceiver {

@@ -48,6 +48,7 @@ struct SubnetDevices : testing::Test {
   TransportOptions options = test_options();
   std::unique_ptr<Watcher> watcher = Watcher::start(std::chrono::seconds(0)).value();
   std::vector<Device> devices;
+  Result<std::unique_ptr<ReceiveComm>> receiver = nullptr;
 
   void SetUp() override {
     options.subnet_aware_routing = true;
@@ -63,6 +64,27 @@ struct SubnetDevices : testing::Test {
     fake_verbs::HcaConfig config = fake_verbs::HcaConfig::roce(name, host);
     for (fake_verbs::Gid& entry : config.ports[0].gids) entry.raw[14] = subnet;
     return config;
+  }
+  // A transport over an HCA in each of these subnets.
+  std::unique_ptr<Transport> make(const std::vector<uint8_t>& subnets) {
+    devices.clear();
+    for (uint8_t subnet : subnets) {
+      const auto number = static_cast<uint8_t>(20 + verbs.live().contexts);
+      add(roce("hca" + std::to_string(number), subnet, number));
+    }
+    return Transport::create(devices, options).value();
+  }
+  // Connects rails of a transport to the first device of another one.
+  std::unique_ptr<SendComm> connect(Transport& senders, const RailChoice& rails,
+                                    Transport& receivers) {
+    auto listener = receivers.listen(0).value();
+    wire::Handle handle = handle_of(*listener);
+    auto sender = drive([&] {
+      if (receiver && *receiver == nullptr) receiver = listener->accept();
+      return senders.connect(rails, &handle);
+    });
+    EXPECT_TRUE(sender && *sender != nullptr) << sender.error().text;
+    return std::move(*sender);
   }
   size_t choose(size_t given, std::vector<wire::Gid> peer) const {
     return choose_device(devices, given, peer, options);
@@ -104,56 +126,30 @@ TEST_F(SubnetDevices, EndsInOtherSubnets_MeetInOne) {
     std::vector<uint8_t> receivers;  // the first of each is the one that NCCL gives
     uint8_t meet;
   } const cases[] = {{{0, 1}, {1}, 1}, {{2}, {1, 2}, 2}, {{1, 2}, {1, 2}, 1}, {{0, 2}, {2, 0}, 2}};
-  int number = 0;
   for (const auto& one : cases) {
-    auto open = [&](const std::vector<uint8_t>& subnets) {
-      devices.clear();
-      for (uint8_t subnet : subnets) {
-        ++number;
-        add(roce("hca" + std::to_string(number), subnet, static_cast<uint8_t>(10 + number)));
-      }
-      return Transport::create(devices, options).value();
-    };
-    auto senders = open(one.senders);
-    auto receivers = open(one.receivers);
-    auto listener = receivers->listen(0).value();
-    wire::Handle handle = handle_of(*listener);
-    Result<std::unique_ptr<ReceiveComm>> receiver = nullptr;
-    auto sender = drive([&] {
-      if (receiver && *receiver == nullptr) receiver = listener->accept();
-      return senders->connect(0, &handle);
-    });
-    ASSERT_TRUE(sender && *sender != nullptr) << sender.error().text;
-    EXPECT_EQ((*sender)->connection().rails()[0].address().gid[14], one.meet);
-    EXPECT_EQ((*sender)->connection().peer().rail[0].gid[14], one.meet);
+    receiver = nullptr;
+    auto senders = make(one.senders);
+    auto receivers = make(one.receivers);
+    auto sender = connect(*senders, RailChoice{{0}, {}}, *receivers);
+    ASSERT_NE(sender, nullptr);
+    EXPECT_EQ(sender->connection().rails()[0].address().gid[14], one.meet);
+    EXPECT_EQ(sender->connection().peer().rail[0].gid[14], one.meet);
+    receiver = nullptr;
   }
 }
 
 // The sender's standby rail is in the subnet of the receiver's second device, its active one in
 // that of the third.
 TEST_F(SubnetDevices, SenderHasAStandbyRail_ReceiverFollowsTheActiveOne) {
-  auto open = [&](const std::vector<uint8_t>& subnets) {
-    devices.clear();
-    for (uint8_t subnet : subnets) {
-      const auto number = static_cast<uint8_t>(20 + verbs.live().contexts);
-      add(roce("hca" + std::to_string(number), subnet, number));
-    }
-    return Transport::create(devices, options).value();
-  };
-  auto senders = open({0, 1});
-  auto receivers = open({2, 1, 0});
-  auto listener = receivers->listen(0).value();
-  wire::Handle handle = handle_of(*listener);
-  Result<std::unique_ptr<ReceiveComm>> receiver = nullptr;
-  auto sender = drive([&] {
-    if (receiver && *receiver == nullptr) receiver = listener->accept();
-    return senders->connect(RailChoice{{0}, {1}}, &handle);
-  });
-  ASSERT_TRUE(sender && *sender != nullptr) << sender.error().text;
-  const Connection& connection = (*sender)->connection();
+  auto senders = make({0, 1});
+  auto receivers = make({2, 1, 0});
+  auto sender = connect(*senders, RailChoice{{0}, {1}}, *receivers);
+  ASSERT_NE(sender, nullptr);
+  const Connection& connection = sender->connection();
   ASSERT_EQ(connection.rails().pair_count(), 2u);
   EXPECT_EQ(connection.rails()[0].address().gid[14], 0);
   EXPECT_EQ(connection.peer().rail[connection.peer().qp[0].rail].gid[14], 0);
+  receiver = nullptr;
 }
 
 }  // namespace
