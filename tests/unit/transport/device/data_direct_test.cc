@@ -80,27 +80,22 @@ TEST_F(DataDirectTest, PathWithoutASlash_GetsOne) {
   EXPECT_EQ(path(), "/sys/devices/x");
 }
 
-TEST_F(DataDirectTest, HcaWithoutIt_HasNoPath) {
-  config.data_direct_path = "";
-  EXPECT_EQ(path(), "");
-}
-
-TEST_F(DataDirectTest, AnotherVendorOrProvider_HasNoPath) {
-  config.vendor_id = 0x14e4;
-  EXPECT_EQ(path(), "");
-  config.vendor_id = 0x02c9;
-  config.name = "mlx4_0";
-  EXPECT_EQ(path(), "");
-}
-
-TEST_F(DataDirectTest, NoDmabufs_HasNoPath) {
-  config.dmabuf = false;
-  EXPECT_EQ(path(), "");
-}
-
-TEST_F(DataDirectTest, ProviderTooOld_HasNoPath) {
+TEST_F(DataDirectTest, HcaOrProviderWithoutIt_HasNoPath) {
+  const std::pair<const char*, void (*)(HcaConfig&)> cases[] = {
+      {"without", [](HcaConfig& hca) { hca.data_direct_path = ""; }},
+      {"of another vendor", [](HcaConfig& hca) { hca.vendor_id = 0x14e4; }},
+      {"of another provider", [](HcaConfig& hca) { hca.name = "mlx4_0"; }},
+      {"without dma-bufs", [](HcaConfig& hca) { hca.dmabuf = false; }},
+  };
+  const HcaConfig with = config;
+  for (const auto& [name, change] : cases) {
+    config = with;
+    change(config);
+    EXPECT_EQ(path(), "") << name;
+  }
+  config = with;
   verbs.mutable_api().mlx5 = []() -> const verbs::Mlx5Api* { return nullptr; };
-  EXPECT_EQ(path(), "");
+  EXPECT_EQ(path(), "") << "a provider that is too old";
 }
 
 // The HCA's driver may know dma-bufs, but not by mlx5's own call.

@@ -33,38 +33,54 @@ int chosen(const std::vector<GidEntry>& table, const GidPreference& preference) 
   return entry ? entry->index : -1;
 }
 
-TEST(GidSelection, Defaults_UsualTable_TakeIpv4OverRoceV2) {
-  EXPECT_EQ(chosen(usual_table(), {}), 3);
+TEST(GidSelection, FamilyVersionRangeAndIndex_DecideWhichEntryIsChosen) {
+  const std::vector<GidEntry> link_local = {{0, gid("fe80::1"), kV1}, {1, gid("fe80::1"), kV2}};
+  const std::vector<GidEntry> ib_type = {{0, gid("::ffff:1.1.1.1"), GidType::kIb},
+                                         {1, gid("::ffff:1.1.1.1"), kV2}};
+  const std::vector<GidEntry> two_ranges = {{0, gid("::ffff:10.0.0.1"), kV2},
+                                            {1, gid("::ffff:10.1.0.1"), kV2}};
+  const std::vector<GidEntry> ipv4_of_v1 = {
+      {0, gid("fe80::1"), kV1}, {1, gid("fe80::1"), kV2}, {2, gid("::ffff:10.0.0.1"), kV1}};
+  const struct {
+    const char* name;
+    std::vector<GidEntry> table;
+    GidPreference preference;
+    int index;
+  } cases[] = {
+      {"IPv4 over RoCE v2 by default", usual_table(), {}, 3},
+      {"version 1", usual_table(), {.roce_version = 1}, 2},
+      {"the global address of IPv6", usual_table(), {.family = AF_INET6}, 5},
+      {"link-local where there is no other", link_local, {.family = AF_INET6}, 1},
+      {"type IB counts as version 1", ib_type, {}, 1},
+      {"type IB counts as version 1", ib_type, {.roce_version = 1}, 0},
+      {"the first of two addresses", two_ranges, {}, 0},
+      {"the one in the range", two_ranges, {.range = *Cidr::parse("10.1.0.0/16")}, 1},
+      {"the family before the version, as NCCL", ipv4_of_v1, {}, 2},
+      {"a forced index overrides all",
+       usual_table(),
+       {.forced_index = 0, .range = *Cidr::parse("1.0.0.0/8")},
+       0},
+  };
+  for (const auto& one : cases) EXPECT_EQ(chosen(one.table, one.preference), one.index) << one.name;
 }
 
-TEST(GidSelection, Version1_UsualTable_TakesTheV1Entry) {
-  EXPECT_EQ(chosen(usual_table(), {.roce_version = 1}), 2);
-}
-
-TEST(GidSelection, Ipv6_UsualTable_TakesTheGlobalAddress) {
-  EXPECT_EQ(chosen(usual_table(), {.family = AF_INET6}), 5);
-}
-
-TEST(GidSelection, Ipv6_OnlyLinkLocal_TakesIt) {
-  std::vector<GidEntry> table = {{0, gid("fe80::1"), kV1}, {1, gid("fe80::1"), kV2}};
-  GidPreference preference{.family = AF_INET6};
-  EXPECT_EQ(chosen(table, preference), 1);
-  EXPECT_THAT(unmet_preference(*select_gid(table, preference), preference),
-              HasSubstr("link-local"));
-}
-
-TEST(GidSelection, IbType_OnRocePort_CountsAsVersion1) {
-  std::vector<GidEntry> table = {{0, gid("::ffff:1.1.1.1"), GidType::kIb},
-                                 {1, gid("::ffff:1.1.1.1"), kV2}};
-  EXPECT_EQ(chosen(table, {}), 1);
-  EXPECT_EQ(chosen(table, {.roce_version = 1}), 0);
-}
-
-TEST(GidSelection, Range_SecondOfTwoAddresses_Wins) {
-  std::vector<GidEntry> table = {{0, gid("::ffff:10.0.0.1"), kV2},
-                                 {1, gid("::ffff:10.1.0.1"), kV2}};
-  EXPECT_EQ(chosen(table, {}), 0);
-  EXPECT_EQ(chosen(table, {.range = *Cidr::parse("10.1.0.0/16")}), 1);
+TEST(GidSelection, PreferenceIsNotMet_IsTakenAndReported) {
+  const struct {
+    GidEntry only;
+    GidPreference preference;
+    const char* text;
+  } cases[] = {
+      {{0, gid("::ffff:10.0.0.1"), kV1},
+       {},
+       "RoCE v1 although NCCL_IB_ROCE_VERSION_NUM asks for 2"},
+      {{0, gid("fd00::1"), kV2}, {}, "asks for AF_INET"},
+      {{0, gid("fe80::1"), kV2}, {.family = AF_INET6}, "link-local"},
+  };
+  for (const auto& one : cases) {
+    const GidEntry entry = select_gid({one.only}, one.preference).value();
+    EXPECT_THAT(unmet_preference(entry, one.preference), HasSubstr(one.text));
+  }
+  EXPECT_EQ(unmet_preference(*select_gid(usual_table(), {}), {}), "");
 }
 
 TEST(GidSelection, Range_NoGidInIt_IsAnErrorThatListsTheTable) {
@@ -84,32 +100,6 @@ TEST(GidSelection, EqualEntries_AnyOrder_LowestIndexWins) {
     std::shuffle(table.begin(), table.end(), random);
     EXPECT_EQ(chosen(table, {}), 2);
   }
-}
-
-TEST(GidSelection, OtherVersionOnly_IsTakenAndReported) {
-  std::vector<GidEntry> table = {{0, gid("::ffff:10.0.0.1"), kV1}};
-  Result<GidEntry> entry = select_gid(table, {});
-  ASSERT_TRUE(entry.has_value());
-  EXPECT_EQ(unmet_preference(*entry, {}), "RoCE v1 although NCCL_IB_ROCE_VERSION_NUM asks for 2");
-}
-
-TEST(GidSelection, OtherFamilyOnly_IsTakenAndReported) {
-  std::vector<GidEntry> table = {{0, gid("fd00::1"), kV2}};
-  EXPECT_THAT(unmet_preference(*select_gid(table, {}), {}), HasSubstr("asks for AF_INET"));
-}
-
-TEST(GidSelection, FamilyBeforeVersion_AsNccl) {
-  std::vector<GidEntry> table = {
-      {0, gid("fe80::1"), kV1}, {1, gid("fe80::1"), kV2}, {2, gid("::ffff:10.0.0.1"), kV1}};
-  EXPECT_EQ(chosen(table, {}), 2);
-}
-
-TEST(GidSelection, UnmetPreference_AllMet_IsEmpty) {
-  EXPECT_EQ(unmet_preference(*select_gid(usual_table(), {}), {}), "");
-}
-
-TEST(GidSelection, ForcedIndex_Present_OverridesAllPreferences) {
-  EXPECT_EQ(chosen(usual_table(), {.forced_index = 0, .range = *Cidr::parse("1.0.0.0/8")}), 0);
 }
 
 TEST(GidSelection, ForcedIndex_NullOrAbsent_IsAnError) {

@@ -46,28 +46,26 @@ TEST_F(PeermemTest, Probe_NoSysfs_IsUnknown) {
   }
 }
 
-TEST_F(PeermemTest, Probe_NvidiaPeermemModule_IsFoundWithVersion) {
-  put("module/nvidia_peermem/version", "580.65.06");
-  Peermem found = probe_peermem(root_);
-  EXPECT_EQ(found.kind, PeermemKind::kNvidiaPeermem);
-  EXPECT_EQ(found.version, "580.65.06");
-  EXPECT_EQ(found.found_at, "module/nvidia_peermem/version");
-  EXPECT_TRUE(is_present(found));
-  EXPECT_EQ(to_string(found), "peermem");
-}
-
-TEST_F(PeermemTest, Probe_NcClientOnly_IsNvidiaPeermem) {
-  put("kernel/mm/memory_peers/nv_mem_nc/version", "1.3");
-  EXPECT_EQ(probe_peermem(root_).kind, PeermemKind::kNvidiaPeermem);
-}
-
-TEST_F(PeermemTest, Probe_OldModule_IsNvPeerMem) {
-  put("kernel/mm/memory_peers/nv_mem/version", "1.2");
-  Peermem found = probe_peermem(root_);
-  EXPECT_EQ(found.kind, PeermemKind::kNvPeerMem);
-  EXPECT_TRUE(is_present(found));
-  EXPECT_EQ(to_string(found),
-            "peermem (nv_peer_mem, out of support: replace it by nvidia-peermem)");
+TEST_F(PeermemTest, Probe_ModuleOrClientOfThePeers_IsFound) {
+  constexpr char kOld[] = "peermem (nv_peer_mem, out of support: replace it by nvidia-peermem)";
+  const struct {
+    const char* file;
+    PeermemKind kind;
+    const char* text;
+  } cases[] = {
+      {"kernel/mm/memory_peers/nv_mem/version", PeermemKind::kNvPeerMem, kOld},
+      {"kernel/mm/memory_peers/nv_mem_nc/version", PeermemKind::kNvidiaPeermem, "peermem"},
+      {"module/nvidia_peermem/version", PeermemKind::kNvidiaPeermem, "peermem"},
+  };
+  for (const auto& one : cases) {
+    put(one.file, "580.65.06");
+    const Peermem found = probe_peermem(root_);
+    EXPECT_EQ(found.kind, one.kind) << one.file;
+    EXPECT_EQ(found.version, "580.65.06");
+    EXPECT_EQ(found.found_at, one.file);
+    EXPECT_TRUE(is_present(found));
+    EXPECT_EQ(to_string(found), one.text);
+  }
 }
 
 TEST_F(PeermemTest, Probe_SharedNameOfNewModule_IsNvidiaPeermem) {

@@ -50,12 +50,9 @@ std::string chosen(const std::vector<Interface>& interfaces,
   return entry ? to_string(*entry) : "";
 }
 
-TEST(SocketInterface, Default_TakesTheFirstOrdinaryOne) {
-  EXPECT_EQ(chosen(usual(), {}), "eth0 192.0.2.2");
-}
-
-TEST(SocketInterface, Default_IpoibComesFirst) {
+TEST(SocketInterface, Default_IpoibThenTheFirstOrdinaryOne) {
   auto interfaces = usual();
+  EXPECT_EQ(chosen(interfaces, {}), "eth0 192.0.2.2");
   interfaces.push_back(ipv4("ib0", "203.0.113.9"));
   EXPECT_EQ(chosen(interfaces, {}), "ib0 203.0.113.9");
 }
@@ -70,27 +67,29 @@ TEST(SocketInterface, Default_DockerThenLoThenVirbrAreLastResorts) {
   EXPECT_EQ(chosen(interfaces, {}), "virbr0 192.168.122.1");
 }
 
-TEST(SocketInterface, Name_PrefixExactAndExclusion_AreApplied) {
+TEST(SocketInterface, NamesAndFamily_DecideWhichIsTaken) {
   auto interfaces = usual();
   interfaces.push_back(ipv4("eth10", "203.0.113.9"));
-  EXPECT_EQ(chosen(interfaces, named("eth1")), "eth1 198.51.100.2");
-  EXPECT_EQ(chosen(interfaces, named("=eth10")), "eth10 203.0.113.9");
-  EXPECT_EQ(chosen(interfaces, named("^docker,lo,eth0")), "eth1 198.51.100.2");
-  EXPECT_EQ(chosen(interfaces, named("^=docker0,lo,eth0,eth1")), "eth10 203.0.113.9");
-  EXPECT_EQ(chosen(interfaces, named("lo")), "lo 127.0.0.1");
-}
-
-// NCCL takes the first interface that is not excluded, and that is often lo.
-TEST(SocketInterface, Exclusion_IgnoresTheDefaultOrder) {
-  EXPECT_EQ(chosen(usual(), named("^eth0")), "lo 127.0.0.1");
-}
-
-TEST(SocketInterface, SeveralNames_KernelOrderDecidesNotTheList) {
-  EXPECT_EQ(chosen(usual(), named("eth1,eth0")), "eth0 192.0.2.2");
-}
-
-TEST(SocketInterface, Family_Ipv6_PrefersAnAddressThatIsNotLinkLocal) {
-  EXPECT_EQ(chosen(usual(), named("", AF_INET6)), "eth0 2001:db8::2");
+  const struct {
+    const char* names;
+    int family;
+    const char* taken;
+  } cases[] = {
+      {"eth1", AF_UNSPEC, "eth1 198.51.100.2"},
+      {"=eth10", AF_UNSPEC, "eth10 203.0.113.9"},
+      {"^docker,lo,eth0", AF_UNSPEC, "eth1 198.51.100.2"},
+      {"^=docker0,lo,eth0,eth1", AF_UNSPEC, "eth10 203.0.113.9"},
+      {"lo", AF_UNSPEC, "lo 127.0.0.1"},
+      // NCCL takes the first interface that is not excluded, and that is often lo.
+      {"^eth0", AF_UNSPEC, "lo 127.0.0.1"},
+      // The kernel's order decides, not that of the list.
+      {"eth1,eth0", AF_UNSPEC, "eth0 192.0.2.2"},
+      // An address that is not link-local is preferred.
+      {"", AF_INET6, "eth0 2001:db8::2"},
+  };
+  for (const auto& one : cases) {
+    EXPECT_EQ(chosen(interfaces, named(one.names, one.family)), one.taken) << one.names;
+  }
 }
 
 TEST(SocketInterface, Family_OnlyLinkLocal_KeepsItsScope) {

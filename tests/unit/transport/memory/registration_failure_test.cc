@@ -25,10 +25,6 @@ Attempt attempt(RegistrationPath path, int error, uint64_t bytes = kMebi) {
   return Attempt{path, false, error, bytes};
 }
 
-RegistrationFailure failed_export(const SystemFacts& facts) {
-  return explain(Attempt{RegistrationPath::kDmaBuf, true, 0, kMebi}, facts);
-}
-
 // The words that an operator acts on.
 testing::AssertionResult names(const RegistrationFailure& failure, const std::string& in_text,
                                const std::string& in_fix) {
@@ -38,95 +34,104 @@ testing::AssertionResult names(const RegistrationFailure& failure, const std::st
   return testing::AssertionFailure() << failure.finding.text << " | " << failure.finding.fix;
 }
 
-TEST(RegistrationFailure, BeyondBar1_IsBar1EvenWithAMemoryLock) {
-  for (RegistrationPath path : {RegistrationPath::kDmaBuf, RegistrationPath::kPeermem}) {
-    for (int error : {ENOMEM, EINVAL}) {
-      SystemFacts facts = sound_machine();
-      facts.bar1_bytes = 64 * kMebi;
-      facts.registered_bytes = 60 * kMebi;
-      facts.memory_lock_limit = 64 << 10;
-      RegistrationFailure found = explain(attempt(path, error, 8 * kMebi), facts);
-      EXPECT_EQ(found.reason, FailureReason::kBar1Full);
-      EXPECT_TRUE(names(found, "8 MiB more in the GPU's BAR1 of 64 MiB (60 MiB", "Resizable BAR"));
-    }
-  }
+struct FailureCase {
+  const char* name;
+  void (*change)(SystemFacts&);  // of the sound machine
+  Attempt attempt;
+  FailureReason reason;
+  const char* in_text;
+  const char* in_fix;
+};
+
+void PrintTo(const FailureCase& one, std::ostream* out) { *out << one.name; }
+
+class RegistrationFailures : public testing::TestWithParam<FailureCase> {};
+
+TEST_P(RegistrationFailures, ReasonTextAndFix) {
+  const FailureCase& one = GetParam();
+  SystemFacts facts = sound_machine();
+  one.change(facts);
+  const RegistrationFailure found = explain(one.attempt, facts);
+  EXPECT_EQ(found.reason, one.reason);
+  EXPECT_TRUE(names(found, one.in_text, one.in_fix));
 }
 
-TEST(RegistrationFailure, NoMemoryWithALimit_IsTheLimit) {
-  SystemFacts facts = sound_machine();
+constexpr auto kDmaBuf = RegistrationPath::kDmaBuf;
+constexpr auto kPeermem = RegistrationPath::kPeermem;
+constexpr Attempt kFailedExport{kDmaBuf, true, 0, kMebi};
+
+void fill_bar1(SystemFacts& facts) {
+  facts.bar1_bytes = 64 * kMebi;
+  facts.registered_bytes = 60 * kMebi;
   facts.memory_lock_limit = 64 << 10;
-  RegistrationFailure found = explain(attempt(RegistrationPath::kPeermem, ENOMEM), facts);
-  EXPECT_EQ(found.reason, FailureReason::kMemoryLockLimit);
-  EXPECT_TRUE(names(found, "memory-lock limit is 64 KiB", "ulimit -l unlimited"));
-  facts.memory_lock_limit = 3 * kMebi;
-  EXPECT_EQ(explain(attempt(RegistrationPath::kPeermem, ENOMEM), facts).reason,
-            FailureReason::kBar1Full);
-  facts.pinned_bytes = 2 * kMebi + 1;
-  EXPECT_EQ(explain(attempt(RegistrationPath::kPeermem, ENOMEM), facts).reason,
-            FailureReason::kMemoryLockLimit);
 }
 
-TEST(RegistrationFailure, NoMemoryWithoutALimit_IsBar1) {
-  SystemFacts facts = sound_machine();
-  EXPECT_EQ(explain(attempt(RegistrationPath::kDmaBuf, ENOMEM), facts).reason,
-            FailureReason::kBar1Full);
-  facts.bar1_bytes.reset();
-  EXPECT_TRUE(
-      names(explain(attempt(RegistrationPath::kDmaBuf, ENOMEM), facts), "of unknown size", "BAR"));
-}
+const FailureCase kFailureCases[] = {
+    {"BeyondBar1WithAMemoryLock", fill_bar1, attempt(kDmaBuf, ENOMEM, 8 * kMebi),
+     FailureReason::kBar1Full, "8 MiB more in the GPU's BAR1 of 64 MiB (60 MiB", "Resizable BAR"},
+    {"BeyondBar1ByPeermem", fill_bar1, attempt(kPeermem, EINVAL, 8 * kMebi),
+     FailureReason::kBar1Full, "8 MiB more in the GPU's BAR1 of 64 MiB (60 MiB", "Resizable BAR"},
+    {"NoMemoryWithALimit", [](SystemFacts& facts) { facts.memory_lock_limit = 64 << 10; },
+     attempt(kPeermem, ENOMEM), FailureReason::kMemoryLockLimit, "memory-lock limit is 64 KiB",
+     "ulimit -l unlimited"},
+    {"NoMemoryBelowTheLimit",
+     [](SystemFacts& facts) {
+       facts.memory_lock_limit = 3 * kMebi;
+       facts.pinned_bytes = 2 * kMebi;
+     },
+     attempt(kPeermem, ENOMEM), FailureReason::kBar1Full, "", ""},
+    {"NoMemoryAboveTheLimitWithWhatIsPinned",
+     [](SystemFacts& facts) {
+       facts.memory_lock_limit = 3 * kMebi;
+       facts.pinned_bytes = 2 * kMebi + 1;
+     },
+     attempt(kPeermem, ENOMEM), FailureReason::kMemoryLockLimit, "", ""},
+    {"NoMemoryWithoutALimit", [](SystemFacts&) {}, attempt(kDmaBuf, ENOMEM),
+     FailureReason::kBar1Full, "", ""},
+    {"Bar1OfUnknownSize", [](SystemFacts& facts) { facts.bar1_bytes.reset(); },
+     attempt(kDmaBuf, ENOMEM), FailureReason::kBar1Full, "of unknown size", "BAR"},
+    {"PeermemAbsent", [](SystemFacts& facts) { facts.module.kind = PeermemKind::kAbsent; },
+     attempt(kPeermem, EFAULT), FailureReason::kPeermemNotLoaded, "not loaded",
+     "modprobe nvidia-peermem"},
+    {"PeermemUnknown",
+     [](SystemFacts& facts) {
+       facts.module.kind = PeermemKind::kUnknown;
+       facts.module.sysfs_root = "/sys";
+     },
+     attempt(kPeermem, EFAULT), FailureReason::kPeermemUnknown, "no /sys/module", "mount /sys"},
+    {"PeermemLegacy", [](SystemFacts& facts) { facts.module.kind = PeermemKind::kNvPeerMem; },
+     attempt(kPeermem, EFAULT), FailureReason::kPeermemLegacy, "out of support",
+     "modprobe nvidia-peermem"},
+    {"PeermemLoaded", [](SystemFacts&) {}, attempt(kPeermem, EFAULT), FailureReason::kOther,
+     "is loaded and rejected", "kernel's log"},
+    {"HcaWithoutDmabuf", [](SystemFacts& facts) { facts.hca_supports_dmabuf = false; },
+     attempt(kDmaBuf, EOPNOTSUPP), FailureReason::kHcaWithoutDmabuf, "HCA's driver", "rdma-core"},
+    {"KernelWithoutDmabuf",
+     [](SystemFacts& facts) {
+       facts.hca_supports_dmabuf = false;
+       facts.kernel = "5.4.0-150-generic";
+     },
+     attempt(kDmaBuf, EPROTONOSUPPORT), FailureReason::kKernelWithoutDmabuf,
+     "Linux 5.4.0-150-generic", "5.12"},
+    {"AllocationWithoutDmabuf", [](SystemFacts&) {}, kFailedExport,
+     FailureReason::kAllocationWithoutDmabuf, "of this allocation", "gpuDirectRDMACapable"},
+    {"DriverWithoutDmabuf", [](SystemFacts& facts) { facts.driver_supports_dmabuf = false; },
+     kFailedExport, FailureReason::kDriverWithoutDmabuf, "of this GPU", "open kernel modules"},
+    {"DescriptorsExhausted",
+     [](SystemFacts& facts) {
+       facts.driver_supports_dmabuf = false;
+       facts.file_descriptors_exhausted = true;
+     },
+     kFailedExport, FailureReason::kFileDescriptorLimit, "no file descriptor left", "ulimit -n"},
+    {"TooManyFiles", [](SystemFacts&) {}, attempt(kDmaBuf, EMFILE),
+     FailureReason::kFileDescriptorLimit, "", "ulimit -n"},
+    {"AnythingElse", [](SystemFacts&) {}, attempt(kDmaBuf, EIO), FailureReason::kOther, "errno 5",
+     ""},
+};
 
-TEST(RegistrationFailure, AddressRejected_DependsOnTheModule) {
-  SystemFacts facts = sound_machine();
-  facts.module.kind = PeermemKind::kAbsent;
-  RegistrationFailure absent = explain(attempt(RegistrationPath::kPeermem, EFAULT), facts);
-  EXPECT_EQ(absent.reason, FailureReason::kPeermemNotLoaded);
-  EXPECT_TRUE(names(absent, "not loaded", "modprobe nvidia-peermem"));
-  facts.module.kind = PeermemKind::kUnknown;
-  facts.module.sysfs_root = "/sys";
-  RegistrationFailure unknown = explain(attempt(RegistrationPath::kPeermem, EFAULT), facts);
-  EXPECT_EQ(unknown.reason, FailureReason::kPeermemUnknown);
-  EXPECT_TRUE(names(unknown, "no /sys/module", "mount /sys"));
-  facts.module.kind = PeermemKind::kNvPeerMem;
-  RegistrationFailure legacy = explain(attempt(RegistrationPath::kPeermem, EFAULT), facts);
-  EXPECT_EQ(legacy.reason, FailureReason::kPeermemLegacy);
-  EXPECT_TRUE(names(legacy, "out of support", "modprobe nvidia-peermem"));
-  facts.module.kind = PeermemKind::kNvidiaPeermem;
-  RegistrationFailure loaded = explain(attempt(RegistrationPath::kPeermem, EFAULT), facts);
-  EXPECT_EQ(loaded.reason, FailureReason::kOther);
-  EXPECT_TRUE(names(loaded, "is loaded and rejected", "kernel's log"));
-}
-
-TEST(RegistrationFailure, NoDmabufRegistration_DistinguishesOldKernelAndOldDriver) {
-  SystemFacts facts = sound_machine();
-  facts.hca_supports_dmabuf = false;
-  RegistrationFailure driver = explain(attempt(RegistrationPath::kDmaBuf, EOPNOTSUPP), facts);
-  EXPECT_EQ(driver.reason, FailureReason::kHcaWithoutDmabuf);
-  EXPECT_TRUE(names(driver, "HCA's driver", "rdma-core"));
-  facts.kernel = "5.4.0-150-generic";
-  RegistrationFailure kernel = explain(attempt(RegistrationPath::kDmaBuf, EPROTONOSUPPORT), facts);
-  EXPECT_EQ(kernel.reason, FailureReason::kKernelWithoutDmabuf);
-  EXPECT_TRUE(names(kernel, "Linux 5.4.0-150-generic", "5.12"));
-}
-
-TEST(RegistrationFailure, FailedExport_DistinguishesDriverAllocationAndDescriptors) {
-  SystemFacts facts = sound_machine();
-  EXPECT_EQ(failed_export(facts).reason, FailureReason::kAllocationWithoutDmabuf);
-  EXPECT_TRUE(names(failed_export(facts), "of this allocation", "gpuDirectRDMACapable"));
-  facts.driver_supports_dmabuf = false;
-  EXPECT_EQ(failed_export(facts).reason, FailureReason::kDriverWithoutDmabuf);
-  EXPECT_TRUE(names(failed_export(facts), "of this GPU", "open kernel modules"));
-  facts.file_descriptors_exhausted = true;
-  EXPECT_EQ(failed_export(facts).reason, FailureReason::kFileDescriptorLimit);
-  EXPECT_TRUE(names(failed_export(facts), "no file descriptor left", "ulimit -n"));
-  EXPECT_EQ(explain(attempt(RegistrationPath::kDmaBuf, EMFILE), facts).reason,
-            FailureReason::kFileDescriptorLimit);
-}
-
-TEST(RegistrationFailure, AnythingElse_NamesTheError) {
-  RegistrationFailure found = explain(attempt(RegistrationPath::kDmaBuf, EIO), sound_machine());
-  EXPECT_EQ(found.reason, FailureReason::kOther);
-  EXPECT_TRUE(names(found, "errno 5", ""));
-}
+INSTANTIATE_TEST_SUITE_P(RegistrationFailure, RegistrationFailures,
+                         testing::ValuesIn(kFailureCases),
+                         [](const auto& one) { return std::string(one.param.name); });
 
 TEST(RegistrationFailure, Finding_NamesThePath) {
   Finding found = explain(attempt(RegistrationPath::kPeermem, EIO), sound_machine()).finding;

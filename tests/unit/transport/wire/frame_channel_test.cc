@@ -137,9 +137,12 @@ Frame hello_of(const wire::EndPoint& end) {
   return Frame{wire::FrameKind::kHello, {begin, begin + sizeof(end)}};
 }
 
-TEST_F(FrameChannelTest, EndPoint_FieldsThatThisVersionDoesNotKnow_AreRejected) {
+TEST_F(FrameChannelTest, EndPoint_InvalidCountsAndFieldsThatThisVersionDoesNotKnow_AreRejected) {
   using Change = void (*)(wire::EndPoint&);
   const Change changes[] = {
+      [](wire::EndPoint& end) { end.qps = wire::kMaxQps + 1; },
+      [](wire::EndPoint& end) { end.rails = wire::kMaxRails + 1; },
+      [](wire::EndPoint& end) { end.rails = 0; },
       [](wire::EndPoint& end) { end.flags = 4; },
       [](wire::EndPoint& end) { end.service_level = 16; },
       [](wire::EndPoint& end) { end.reserved[25] = 1; },
@@ -193,19 +196,6 @@ TEST_F(FrameChannelTest, EndPoint_StandbyPairsWhereThereCanBeNone_AreRejected) {
   end.flags = 0;
   EXPECT_TRUE(is_accepted({false, false, false}));
   EXPECT_FALSE(is_accepted({false, false, true})) << "the end does not recover";
-}
-
-TEST_F(FrameChannelTest, EndPoint_InvalidCounts_AreRejected) {
-  wire::EndPoint end = smallest_end();
-  auto frame_of = [&] { return hello_of(end); };
-  EXPECT_TRUE(frame_of().end_point().has_value());
-  end.qps = wire::kMaxQps + 1;
-  EXPECT_FALSE(frame_of().end_point().has_value());
-  end.qps = 1;
-  end.rails = wire::kMaxRails + 1;
-  EXPECT_FALSE(frame_of().end_point().has_value());
-  end.rails = 0;
-  EXPECT_FALSE(frame_of().end_point().has_value());
 }
 
 TEST_F(FrameChannelTest, EndPoint_UnterminatedNames_AreTerminated) {

@@ -41,14 +41,5 @@ TEST(KeptSocket, Silence_IsThatOfTcp) {
   EXPECT_FALSE(silence_of(local_socket_pair()[0].get()).has_value());
 }
 
-TEST(KeptSocket, Tuned_UnacknowledgedFramesTimeOutLikeProbes) {
-  auto [here, there] = tcp_pair();
-  tune_kept_socket(here.get());
-  unsigned value = 0;
-  socklen_t length = sizeof(value);
-  ASSERT_EQ(getsockopt(here.get(), IPPROTO_TCP, TCP_USER_TIMEOUT, &value, &length), 0);
-  EXPECT_EQ(value, 30000u);
-}
-
 }  // namespace
 }  // namespace gdr::transport
