@@ -35,6 +35,12 @@ struct GroupedMessages {
     sends.push_back(try_isend(tag));
     ASSERT_NE(sends.back(), nullptr) << tag;
   }
+  // Polls both ends until the comm takes the message.
+  void isend_soon(int tag) {
+    Request* send = nullptr;
+    ASSERT_TRUE(pair.poll_until([&] { return (send = try_isend(tag)) != nullptr; }));
+    sends.push_back(send);
+  }
   void isend_up_to(int count) {
     for (int tag = static_cast<int>(sends.size()); tag < count; ++tag) isend(tag);
   }

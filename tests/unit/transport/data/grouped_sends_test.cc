@@ -105,17 +105,13 @@ TEST(GroupedSends, RecoveryHasNews_MessageIsPostedAtOnceBehindThoseHeld) {
 
 TEST(GroupedSends, ActiveRailIsLost_GroupsGoOverTheStandbyRailOneByOne) {
   GroupsWithStandby test;
-  test.pair.set_port('s', 0, false);
-  ASSERT_TRUE(test.pair.poll_until(
-      [&] { return contains(test.pair.recovery_of(*test.pair.sender).state_text(), "fake_s0"); }));
+  test.pair.lose_first_rail();
   test.pair.exchange({8});
   test.pair.verbs.forget_posted();
   Request* receive = nullptr;
   ASSERT_TRUE(test.pair.poll_until([&] { return (receive = test.irecv(8)) != nullptr; }));
   for (int tag = 0; tag < 8; ++tag) {
-    Request* send = nullptr;
-    ASSERT_TRUE(test.pair.poll_until([&] { return (send = test.try_isend(tag)) != nullptr; }));
-    test.sends.push_back(send);
+    test.isend_soon(tag);
     ASSERT_EQ(test.pair.chunks(1).size(), static_cast<size_t>(tag) + 1);
   }
   EXPECT_TRUE(test.all_arrive(receive));
@@ -159,11 +155,7 @@ TEST(GroupedSends, PairIsLostWhileMessagesAreHeld_TheyGoOnceOverTheStandbyRail) 
     (void)test_once(test.sends[1]);
     return test.pair.chunks(1).size() == 3;
   }));
-  for (int tag = 3; tag < 8; ++tag) {
-    Request* send = nullptr;
-    ASSERT_TRUE(test.pair.poll_until([&] { return (send = test.try_isend(tag)) != nullptr; }));
-    test.sends.push_back(send);
-  }
+  for (int tag = 3; tag < 8; ++tag) test.isend_soon(tag);
   EXPECT_TRUE(test.all_arrive(receive)) << failure_of(*test.pair.sender).text;
   test.expect_bytes(8);
   EXPECT_TRUE(test.posted(0).empty());
@@ -191,9 +183,7 @@ TEST(GroupedSends, PostFailsAtThePoll_EachMessageArrivesOnce) {
   test.pair.verbs.fail_call(Call::kPostSend, EIO);
   for (int poll = 0; poll < 2; ++poll) EXPECT_FALSE(test_once(test.sends[0]).done);
   EXPECT_EQ(test.pair.verbs.failures_left(Call::kPostSend), 0);
-  Request* last = nullptr;
-  ASSERT_TRUE(test.pair.poll_until([&] { return (last = test.try_isend(1)) != nullptr; }));
-  test.sends.push_back(last);
+  test.isend_soon(1);
   EXPECT_TRUE(test.all_arrive(receive)) << failure_of(*test.pair.sender).text;
   test.expect_bytes(2);
   EXPECT_EQ(test.pair.chunks(1).size(), 2u);
@@ -270,9 +260,7 @@ TEST(GroupedSends, MessageOfAnotherPairIsMoved_FollowsThoseHeld) {
   EXPECT_EQ(posted[1].bytes, 50u);
   EXPECT_EQ(decode_work_id(posted[1].wr_id).ordinal, decode_work_id(posted[0].wr_id).ordinal + 1);
   test.pair.verbs.release();
-  Request* last = nullptr;
-  ASSERT_TRUE(test.pair.poll_until([&] { return (last = test.try_isend(1)) != nullptr; }));
-  test.sends.push_back(last);
+  test.isend_soon(1);
   test.sends.push_back(sent);
   test.sends.push_back(first);
   EXPECT_TRUE(test.all_arrive(receive)) << failure_of(*test.pair.sender).text;

@@ -15,15 +15,23 @@ struct Observed {
   RecordingObserver recorder;
   CommPair pair;
 
-  explicit Observed(const TransportOptions& with = test_options(), uint32_t max_msg_sz = 1u << 30)
-      : pair(recorder.options(with), false, false, local_socket_pair(), max_msg_sz) {}
+  Buffer from;
+  Buffer to;
 
-  Request* isend(Buffer& from, void* parent = &kParents[0]) {
+  // bytes: of both buffers.
+  explicit Observed(size_t bytes, const TransportOptions& with = test_options(),
+                    uint32_t max_msg_sz = 1u << 30)
+      : pair(recorder.options(with), false, false, local_socket_pair(), max_msg_sz),
+        from(pair.sender_buffer(bytes)),
+        to(pair.receiver_buffer(bytes)) {}
+
+  Request* isend(Buffer& buffer, void* parent = &kParents[0]) {
     Request* request = nullptr;
-    EXPECT_TRUE(pair.sender->isend_observed(from.data(), from.bytes.size(), 0, *from.memory, parent,
-                                            &request));
+    EXPECT_TRUE(pair.sender->isend_observed(buffer.data(), buffer.bytes.size(), 0, *buffer.memory,
+                                            parent, &request));
     return request;
   }
+  Request* isend(void* parent = &kParents[0]) { return isend(from, parent); }
   Request* irecv(const std::vector<ReceiveBuffer>& buffers, const std::vector<void*>& parents) {
     Request* request = nullptr;
     EXPECT_TRUE(pair.receiver->irecv_observed(buffers.data(), static_cast<int>(buffers.size()),
@@ -39,12 +47,10 @@ TEST(ObservedComms, NoObserver_NeitherEndIsObserved) {
 }
 
 TEST(ObservedComms, SmallSend_OneEventFromItsPostingToItsCompletion) {
-  Observed test;
-  Buffer from = test.pair.sender_buffer(8);
-  Buffer to = test.pair.receiver_buffer(8);
-  Request* receive = test.pair.irecv(to);
+  Observed test(8);
+  Request* receive = test.pair.irecv(test.to);
   test.pair.verbs.hold();
-  Request* send = test.isend(from);
+  Request* send = test.isend();
   ASSERT_EQ(test.recorder.events.size(), 1u);
   const RecordingObserver::Event& event = test.recorder.events[0];
   EXPECT_EQ(event.parent, &kParents[0]);
@@ -63,13 +69,11 @@ TEST(ObservedComms, SmallSend_OneEventFromItsPostingToItsCompletion) {
 
 // More than there are requests, so that each request is used again.
 TEST(ObservedComms, ManyMessages_EachHasItsEventAtBothEndsOnce) {
-  Observed test;
-  Buffer from = test.pair.sender_buffer(8);
-  Buffer to = test.pair.receiver_buffer(8);
+  Observed test(8);
   constexpr uint64_t kCount = 2 * wire::kSlots;
   for (uint64_t i = 0; i < kCount; ++i) {
-    Request* receive = test.irecv({to.receive(8)}, {&kParents[1]});
-    Request* send = test.isend(from);
+    Request* receive = test.irecv({test.to.receive(8)}, {&kParents[1]});
+    Request* send = test.isend();
     ASSERT_TRUE(finish(receive).done && finish(send).done) << i;
     ASSERT_EQ(test.recorder.events.size(), 2 * (i + 1));
     EXPECT_EQ(test.recorder.events[2 * i].work.id, i);
@@ -79,12 +83,10 @@ TEST(ObservedComms, ManyMessages_EachHasItsEventAtBothEndsOnce) {
 }
 
 TEST(ObservedComms, SplitSend_OneEventPerQpEndsAsItsQpCompletes) {
-  Observed test(options_of_qps(4, /*split=*/true));
-  Buffer from = test.pair.sender_buffer(4 * 128 - 28);
-  Buffer to = test.pair.receiver_buffer(4 * 128);
-  Request* receive = test.pair.irecv(to);
+  Observed test(4 * 128 - 28, options_of_qps(4, /*split=*/true));
+  Request* receive = test.pair.irecv(test.to);
   test.pair.verbs.hold();
-  Request* send = test.isend(from);
+  Request* send = test.isend();
   ASSERT_EQ(test.recorder.events.size(), 4u);
   for (int i = 0; i < 4; ++i) {
     const ObservedWorkRequest& work = test.recorder.events[static_cast<size_t>(i)].work;
@@ -105,11 +107,10 @@ TEST(ObservedComms, SplitSend_OneEventPerQpEndsAsItsQpCompletes) {
 }
 
 TEST(ObservedComms, SendOfManyChunks_TheFirstOnesAreObserved) {
-  Observed test(options_of_qps(2 * SendComm::kMaxObservedChunks, /*split=*/true));
-  Buffer from = test.pair.sender_buffer(2 * SendComm::kMaxObservedChunks * 128);
-  Buffer to = test.pair.receiver_buffer(from.bytes.size());
-  Request* receive = test.pair.irecv(to);
-  Request* send = test.isend(from);
+  Observed test(2 * SendComm::kMaxObservedChunks * 128,
+                options_of_qps(2 * SendComm::kMaxObservedChunks, /*split=*/true));
+  Request* receive = test.pair.irecv(test.to);
+  Request* send = test.isend();
   EXPECT_EQ(test.pair.posted_by(*test.pair.sender).size(), 2 * SendComm::kMaxObservedChunks);
   EXPECT_EQ(test.recorder.events.size(), SendComm::kMaxObservedChunks);
   EXPECT_TRUE(finish(send).done && finish(receive).done);
@@ -118,12 +119,10 @@ TEST(ObservedComms, SendOfManyChunks_TheFirstOnesAreObserved) {
 
 // The data's write is not signalled; the write of the end confirms it.
 TEST(ObservedComms, SendWithSeparateEnd_OneEventOfTheData) {
-  Observed test(adaptive_options());
-  Buffer from = test.pair.sender_buffer(1000);
-  Buffer to = test.pair.receiver_buffer(1000);
-  Request* receive = test.pair.irecv(to);
+  Observed test(1000, adaptive_options());
+  Request* receive = test.pair.irecv(test.to);
   test.pair.verbs.hold();
-  Request* send = test.isend(from);
+  Request* send = test.isend();
   ASSERT_EQ(test.recorder.events.size(), 1u);
   EXPECT_EQ(test.recorder.events[0].work.opcode, IBV_WR_RDMA_WRITE);
   EXPECT_EQ(test.recorder.events[0].work.bytes, 1000u);
@@ -137,11 +136,9 @@ TEST(ObservedComms, SendWithSeparateEnd_OneEventOfTheData) {
 
 // 2 chunks of 5,120 and 4,880 bytes, each of them two writes and an end.
 TEST(ObservedComms, SendLargerThanThePortsMessages_OneEventPerChunk) {
-  Observed test(options_of_qps(2, /*split=*/true), 4096);
-  Buffer from = test.pair.sender_buffer(10000);
-  Buffer to = test.pair.receiver_buffer(10000);
-  Request* receive = test.pair.irecv(to);
-  Request* send = test.isend(from);
+  Observed test(10000, options_of_qps(2, /*split=*/true), 4096);
+  Request* receive = test.pair.irecv(test.to);
+  Request* send = test.isend();
   EXPECT_EQ(test.pair.posted_by(*test.pair.sender).size(), 6u);
   ASSERT_EQ(test.recorder.events.size(), 2u);
   EXPECT_EQ(test.recorder.events[0].work.bytes, 5120u);
@@ -149,35 +146,32 @@ TEST(ObservedComms, SendLargerThanThePortsMessages_OneEventPerChunk) {
   EXPECT_EQ(test.recorder.events[1].work.opcode, IBV_WR_RDMA_WRITE);
   EXPECT_TRUE(finish(send).done && finish(receive).done);
   EXPECT_TRUE(test.recorder.each_completed_once());
-  EXPECT_EQ(to.bytes, from.bytes);
+  EXPECT_EQ(test.to.bytes, test.from.bytes);
 }
 
 // Large sends reserve requests until they complete; a small one that uses the same request next
 // reserves none. 16 writes each: four large sends are under way at most.
 TEST(ObservedComms, LargeAndSmallSends_LeaveAsManyRequestsAsBefore) {
-  Observed test(test_options(), 4096);
-  Buffer large = test.pair.sender_buffer(16 * 4096);
+  Observed test(16 * 4096, test_options(), 4096);
   Buffer small = test.pair.sender_buffer(8);
-  Buffer to = test.pair.receiver_buffer(16 * 4096);
   for (int i = 0; i < 2 * SendComm::kRequests; ++i) {
-    Request* receive = test.pair.irecv(to);
-    Request* send = test.isend(i % 2 == 0 ? large : small);
+    Request* receive = test.pair.irecv(test.to);
+    Request* send = test.isend(i % 2 == 0 ? test.from : small);
     ASSERT_TRUE(receive != nullptr && send != nullptr) << i;
     ASSERT_TRUE(finish(send).done && finish(receive).done) << i;
   }
   EXPECT_TRUE(test.recorder.each_completed_once());
-  for (int i = 0; i < 5; ++i) ASSERT_NE(test.pair.irecv({to.receive(16 * 4096)}), nullptr);
+  for (int i = 0; i < 5; ++i) ASSERT_NE(test.pair.irecv(test.to), nullptr);
   test.pair.verbs.hold();
-  for (int i = 0; i < 5; ++i) EXPECT_EQ(test.isend(large) != nullptr, i < 4) << i;
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(test.isend() != nullptr, i < 4) << i;
 }
 
 TEST(ObservedComms, GroupedReceive_OneEventPerBufferUntilItsDataIsThere) {
-  Observed test;
+  Observed test(64);
   Buffer from = test.pair.sender_buffer(8);
-  Buffer to = test.pair.receiver_buffer(64);
-  Request* receive =
-      test.irecv({to.receive(64, 0), to.receive(48, 1), to.receive(32, 2), to.receive(16, 3)},
-                 {&kParents[0], nullptr, &kParents[2], &kParents[3]});
+  Request* receive = test.irecv({test.to.receive(64, 0), test.to.receive(48, 1),
+                                 test.to.receive(32, 2), test.to.receive(16, 3)},
+                                {&kParents[0], nullptr, &kParents[2], &kParents[3]});
   ASSERT_EQ(test.recorder.events.size(), 3u);
   const size_t sizes[] = {64, 32, 16};
   for (size_t i = 0; i < 3; ++i) {
@@ -202,12 +196,10 @@ TEST(ObservedComms, GroupedReceive_OneEventPerBufferUntilItsDataIsThere) {
 }
 
 TEST(ObservedComms, ReceiveOverSeveralQps_EventEndsWithTheLastChunk) {
-  Observed test(options_of_qps(4, /*split=*/true));
-  Buffer from = test.pair.sender_buffer(4 * 128);
-  Buffer to = test.pair.receiver_buffer(4 * 128);
-  Request* receive = test.irecv({to.receive(4 * 128)}, {&kParents[0]});
+  Observed test(4 * 128, options_of_qps(4, /*split=*/true));
+  Request* receive = test.irecv({test.to.receive(4 * 128)}, {&kParents[0]});
   test.pair.verbs.hold();
-  ASSERT_NE(test.pair.isend(from), nullptr);
+  ASSERT_NE(test.pair.isend(test.from), nullptr);
   EXPECT_EQ(test.pair.verbs.deliver(3), 3);
   EXPECT_FALSE(test_once(receive).done);
   EXPECT_EQ(test.recorder.complete(), Positions{});
@@ -217,45 +209,39 @@ TEST(ObservedComms, ReceiveOverSeveralQps_EventEndsWithTheLastChunk) {
 }
 
 TEST(ObservedComms, NullParents_NothingIsObserved) {
-  Observed test;
-  Buffer from = test.pair.sender_buffer(8);
-  Buffer to = test.pair.receiver_buffer(8);
-  Request* first = test.irecv({to.receive(8)}, {nullptr});
+  Observed test(8);
+  Request* first = test.irecv({test.to.receive(8)}, {nullptr});
   Request* second = nullptr;
-  const ReceiveBuffer buffer = to.receive(8);
+  const ReceiveBuffer buffer = test.to.receive(8);
   EXPECT_TRUE(test.pair.receiver->irecv_observed(&buffer, 1, nullptr, &second));
   for (Request* receive : {first, second}) {
     ASSERT_NE(receive, nullptr);
-    Request* send = test.isend(from, nullptr);
+    Request* send = test.isend(nullptr);
     EXPECT_TRUE(finish(receive).done && finish(send).done);
   }
   EXPECT_TRUE(test.recorder.events.empty());
 }
 
 TEST(ObservedComms, CallsThatHaveToBeRepeated_StartNothing) {
-  Observed test;
-  Buffer from = test.pair.sender_buffer(8);
-  Buffer to = test.pair.receiver_buffer(8);
-  EXPECT_EQ(test.isend(from), nullptr) << "no clear-to-send";
+  Observed test(8);
+  EXPECT_EQ(test.isend(), nullptr) << "no clear-test.to-send";
   EXPECT_TRUE(test.recorder.events.empty());
   std::vector<Request*> receives;
   for (int i = 0; i < ReceiveComm::kReceives; ++i) {
-    receives.push_back(test.irecv({to.receive(8)}, {&kParents[0]}));
+    receives.push_back(test.irecv({test.to.receive(8)}, {&kParents[0]}));
     ASSERT_NE(receives.back(), nullptr) << i;
   }
-  EXPECT_EQ(test.irecv({to.receive(8)}, {&kParents[0]}), nullptr) << "too many";
+  EXPECT_EQ(test.irecv({test.to.receive(8)}, {&kParents[0]}), nullptr) << "too many";
   EXPECT_EQ(test.recorder.events.size(), size_t{ReceiveComm::kReceives});
 }
 
 TEST(ObservedComms, ObserverDeclines_NothingCompletesAndTheNextMessageIsObserved) {
-  Observed test(options_of_qps(4, /*split=*/true));
-  Buffer from = test.pair.sender_buffer(4 * 128);
-  Buffer to = test.pair.receiver_buffer(4 * 128);
+  Observed test(4 * 128, options_of_qps(4, /*split=*/true));
   for (bool declines : {true, false}) {
     test.recorder.declines = declines;
     test.recorder.events.clear();
-    Request* receive = test.irecv({to.receive(4 * 128)}, {&kParents[0]});
-    Request* send = test.isend(from);
+    Request* receive = test.irecv({test.to.receive(4 * 128)}, {&kParents[0]});
+    Request* send = test.isend();
     EXPECT_TRUE(finish(receive).done && finish(send).done);
     ASSERT_EQ(test.recorder.events.size(), 5u);
     EXPECT_EQ(test.recorder.complete().size(), declines ? 0u : 5u);
@@ -264,12 +250,10 @@ TEST(ObservedComms, ObserverDeclines_NothingCompletesAndTheNextMessageIsObserved
 }
 
 TEST(ObservedComms, TransferFails_EventsEndOnceWithTheFailingTest) {
-  Observed test(options_of_qps(4, /*split=*/true));
-  Buffer from = test.pair.sender_buffer(4 * 128);
-  Buffer to = test.pair.receiver_buffer(4 * 128);
-  Request* receive = test.irecv({to.receive(4 * 128)}, {&kParents[0]});
+  Observed test(4 * 128, options_of_qps(4, /*split=*/true));
+  Request* receive = test.irecv({test.to.receive(4 * 128)}, {&kParents[0]});
   test.pair.verbs.fail_transfer(IBV_WC_RETRY_EXC_ERR, 1);
-  Request* send = test.isend(from);
+  Request* send = test.isend();
   ASSERT_EQ(test.recorder.events.size(), 5u);
   EXPECT_FALSE(finish(send).alive);
   EXPECT_EQ(test.recorder.complete(), (Positions{1, 2, 3, 4})) << "all of the sender's";
@@ -281,32 +265,29 @@ TEST(ObservedComms, TransferFails_EventsEndOnceWithTheFailingTest) {
 }
 
 TEST(ObservedComms, PostingFails_EventEndsWithTheComm) {
-  Observed test;
-  Buffer from = test.pair.sender_buffer(8);
-  Buffer to = test.pair.receiver_buffer(8);
-  ASSERT_NE(test.pair.irecv(to), nullptr);
+  Observed test(8);
+  ASSERT_NE(test.pair.irecv(test.to), nullptr);
   test.pair.verbs.fail_call(fake_verbs::Call::kPostSend, ENOMEM);
   Request* send = nullptr;
-  EXPECT_FALSE(
-      test.pair.sender->isend_observed(from.data(), 8, 0, *from.memory, &kParents[0], &send));
+  EXPECT_FALSE(test.pair.sender->isend_observed(test.from.data(), 8, 0, *test.from.memory,
+                                                &kParents[0], &send));
   ASSERT_EQ(test.recorder.events.size(), 1u);
-  from.memory.reset();
+  test.from.memory.reset();
   test.pair.sender.reset();
   EXPECT_TRUE(test.recorder.each_completed_once());
 }
 
 TEST(ObservedComms, ClosedWhileRequestsAreOpen_TheirEventsEnd) {
-  Observed test;
-  Buffer from = test.pair.sender_buffer(8);
-  Buffer to = test.pair.receiver_buffer(8);
-  ASSERT_NE(test.irecv({to.receive(8), to.receive(8, 1)}, {&kParents[0], &kParents[1]}), nullptr);
+  Observed test(8);
+  ASSERT_NE(test.irecv({test.to.receive(8), test.to.receive(8, 1)}, {&kParents[0], &kParents[1]}),
+            nullptr);
   test.pair.verbs.hold();
-  ASSERT_NE(test.isend(from), nullptr);
+  ASSERT_NE(test.isend(), nullptr);
   EXPECT_EQ(test.recorder.complete(), Positions{});
-  from.memory.reset();
+  test.from.memory.reset();
   test.pair.sender.reset();
   EXPECT_EQ(test.recorder.complete(), Positions{2});
-  to.memory.reset();
+  test.to.memory.reset();
   test.pair.receiver.reset();
   EXPECT_TRUE(test.recorder.each_completed_once());
 }

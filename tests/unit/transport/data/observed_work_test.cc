@@ -17,10 +17,6 @@ struct ObservedWorkTest : testing::Test {
   }
 };
 
-TEST_F(ObservedWorkTest, NobodyObserves_ThereIsNone) {
-  EXPECT_EQ(ObservedWork::create(WorkRequestObserver{}, 2, 3), nullptr);
-}
-
 TEST_F(ObservedWorkTest, Completion_EndsTheOldestWorkOfTheOwnerOnThatQp) {
   EXPECT_TRUE(post(0, 1, 7));
   EXPECT_TRUE(post(0, 1, 8));
@@ -67,25 +63,6 @@ TEST_F(ObservedWorkTest, NextMessage_BeginsAnew) {
   EXPECT_TRUE(post(0, 2, 7));
   work->completed(0, 7);
   EXPECT_EQ(recorder.complete(), (Positions{3}));
-}
-
-TEST_F(ObservedWorkTest, MoreWorkThanHasRoom_IsNotObserved) {
-  for (int i = 0; i < 3; ++i) EXPECT_TRUE(post(0, 1, 7));
-  EXPECT_FALSE(post(0, 1, 7));
-  EXPECT_EQ(recorder.events.size(), 3u);
-  for (int i = 0; i < 4; ++i) work->completed(0, 7);
-  EXPECT_TRUE(recorder.each_completed_once());
-}
-
-TEST_F(ObservedWorkTest, Destroyed_EndsWhatIsOpenOnce) {
-  EXPECT_TRUE(post(0, 1, 7));
-  EXPECT_TRUE(post(0, 1, 8));
-  EXPECT_TRUE(post(1, 2, 7));
-  work->completed(0, 8);
-  work->complete_all();
-  EXPECT_TRUE(recorder.each_completed_once());
-  work.reset();
-  EXPECT_TRUE(recorder.each_completed_once());
 }
 
 }  // namespace

@@ -9,26 +9,21 @@ namespace {
 
 constexpr size_t kUnlimited = size_t{1} << 32;
 
-TEST(ChunksForPairs, OnePair_IsOneChunk) {
-  Chunking chunks = chunks_for_pairs(10 * kMib, 1);
-  EXPECT_EQ(chunks.bytes, 10 * kMib);
-  EXPECT_EQ(chunks.count, 1u);
-}
-
-TEST(ChunksForPairs, NoBytes_IsOneEmptyChunk) {
-  EXPECT_EQ(chunks_for_pairs(0, 4).count, 1u);
-  EXPECT_EQ(chunks_for_pairs(0, 4).bytes, 0u);
-}
-
-TEST(ChunksForPairs, OneLine_IsNotSplit) {
-  EXPECT_EQ(chunks_for_pairs(128, 4).count, 1u);
-  EXPECT_EQ(chunks_for_pairs(129, 4).count, 2u);
-}
-
-TEST(ChunksForPairs, UnevenBytes_ChunksAreWholeLines) {
-  Chunking chunks = chunks_for_pairs(10000, 4);
-  EXPECT_EQ(chunks.bytes, 2560u);
-  EXPECT_EQ(chunks.count, 4u);
+TEST(ChunksForPairs, BytesAndPairs_DecideCountAndSizeInWholeLines) {
+  const struct {
+    size_t bytes;
+    uint32_t pairs;
+    Chunking chunks;  // bytes, count
+  } cases[] = {{10 * kMib, 1, {10 * kMib, 1}},
+               {0, 4, {0, 1}},
+               {128, 4, {128, 1}},
+               {129, 4, {128, 2}},
+               {10000, 4, {2560, 4}}};
+  for (const auto& [bytes, pairs, expected] : cases) {
+    const Chunking chunks = chunks_for_pairs(bytes, pairs);
+    EXPECT_EQ(chunks.bytes, expected.bytes) << bytes;
+    EXPECT_EQ(chunks.count, expected.count) << bytes;
+  }
 }
 
 TEST(ChunksForPairs, AnySize_CoversTheMessageWithoutAnEmptyChunk) {
@@ -45,26 +40,41 @@ TEST(ChunksForPairs, AnySize_CoversTheMessageWithoutAnEmptyChunk) {
   }
 }
 
-TEST(ChunksForRails, OnePath_StaysWhole) {
-  EXPECT_EQ(chunks_for_rails(16 * kMib, 1, 1, kUnlimited).count, 1u);
-}
-
-TEST(ChunksForRails, ShortMessage_StaysWhole) {
-  EXPECT_EQ(chunks_for_rails(0, 4, 1, kUnlimited).count, 1u);
-  EXPECT_EQ(chunks_for_rails(128 * kKib - 1, 4, 1, kUnlimited).count, 1u);
-}
-
-TEST(ChunksForRails, LongMessage_TwoChunksForEachPath) {
-  EXPECT_EQ(chunks_for_rails(512 * kKib, 2, 1, kUnlimited).bytes, 128 * kKib);
-  EXPECT_EQ(chunks_for_rails(512 * kKib, 3, 1, kUnlimited).count, 6u);
-  EXPECT_EQ(chunks_for_rails(2 * kMib, 4, 1, kUnlimited).count, 8u);
-}
-
-TEST(ChunksForRails, AnyMessage_ChunksOf64To512KibAndAtMost32) {
-  EXPECT_EQ(chunks_for_rails(128 * kKib, 2, 1, kUnlimited).bytes, 64 * kKib);
-  EXPECT_EQ(chunks_for_rails(256 * kKib, 8, 1, kUnlimited).bytes, 64 * kKib);
-  EXPECT_EQ(chunks_for_rails(8 * kMib, 2, 1, kUnlimited).bytes, 512 * kKib);
-  EXPECT_EQ(chunks_for_rails(64 * kMib, 2, 1, kUnlimited).count, 32u);
+TEST(ChunksForRails, BytesPathsSplitAndPort_DecideCountAndSize) {
+  const struct {
+    const char* name;
+    size_t bytes;
+    uint32_t paths;
+    uint32_t least;  // chunks, of NCCL_IB_SPLIT_DATA_ON_QPS
+    size_t max_write;
+    uint32_t count;
+    size_t chunk_bytes;  // 0: not compared
+  } cases[] = {
+      {"one path", 16 * kMib, 1, 1, kUnlimited, 1, 0},
+      {"no bytes", 0, 4, 1, kUnlimited, 1, 0},
+      {"short", 128 * kKib - 1, 4, 1, kUnlimited, 1, 0},
+      {"two chunks for each path", 512 * kKib, 2, 1, kUnlimited, 4, 128 * kKib},
+      {"two chunks for each path", 512 * kKib, 3, 1, kUnlimited, 6, 0},
+      {"two chunks for each path", 2 * kMib, 4, 1, kUnlimited, 8, 0},
+      {"64 KiB at least", 128 * kKib, 2, 1, kUnlimited, 2, 64 * kKib},
+      {"64 KiB at least", 256 * kKib, 8, 1, kUnlimited, 4, 64 * kKib},
+      {"512 KiB at most", 8 * kMib, 2, 1, kUnlimited, 16, 512 * kKib},
+      {"32 at most", 64 * kMib, 2, 1, kUnlimited, 32, 0},
+      {"split", 10000, 2, 8, kUnlimited, 8, 0},
+      {"split", 10000, 1, 8, kUnlimited, 8, 0},
+      {"one line is not split", 128, 2, 8, kUnlimited, 1, 0},
+      {"the port's largest message", kMib, 2, 1, 16 * kKib, 64, 0},
+      {"the port's largest message", kMib, 1, 1, 16 * kKib, 64, 0},
+      {"what the immediate counts", kMib, 2, 1, 8 * kKib, wire::kMaxQps, 0},
+      {"chunks of several writes", kMib, 2, 1, 4 * kKib, 16, 64 * kKib},
+      {"chunks of several writes", kMib, 2, 32, 4 * kKib, 32, 32 * kKib},
+      {"chunks of several writes", 16 * kMib, 2, 1, 4 * kKib, wire::kMaxQps, 0},
+  };
+  for (const auto& one : cases) {
+    const Chunking chunks = chunks_for_rails(one.bytes, one.paths, one.least, one.max_write);
+    EXPECT_EQ(chunks.count, one.count) << one.name << " " << one.bytes;
+    EXPECT_TRUE(one.chunk_bytes == 0 || chunks.bytes == one.chunk_bytes) << one.name;
+  }
 }
 
 TEST(WholeForRails, AnyConnection_IsTheLargestMessageThatIsOneChunk) {
@@ -82,25 +92,6 @@ TEST(WholeForRails, AnyConnection_IsTheLargestMessageThatIsOneChunk) {
       }
     }
   }
-}
-
-// NCCL_IB_SPLIT_DATA_ON_QPS.
-TEST(ChunksForRails, SplitOverQueuePairs_AsManyChunksAtLeast) {
-  EXPECT_EQ(chunks_for_rails(10000, 2, 8, kUnlimited).count, 8u);
-  EXPECT_EQ(chunks_for_rails(10000, 1, 8, kUnlimited).count, 8u);
-  EXPECT_EQ(chunks_for_rails(128, 2, 8, kUnlimited).count, 1u);
-}
-
-TEST(ChunksForRails, PortsLargestMessageIsSmaller_MoreChunksUpToWhatTheImmediateCounts) {
-  EXPECT_EQ(chunks_for_rails(kMib, 2, 1, 16 * kKib).count, 64u);
-  EXPECT_EQ(chunks_for_rails(kMib, 1, 1, 16 * kKib).count, 64u);
-  EXPECT_EQ(chunks_for_rails(kMib, 2, 1, 8 * kKib).count, uint32_t{wire::kMaxQps});
-}
-
-TEST(ChunksForRails, MoreWritesThanTheImmediateCounts_ChunksOfSeveralWrites) {
-  EXPECT_EQ(chunks_for_rails(kMib, 2, 1, 4 * kKib).bytes, 64 * kKib);
-  EXPECT_EQ(chunks_for_rails(kMib, 2, 32, 4 * kKib).bytes, 32 * kKib);
-  EXPECT_EQ(chunks_for_rails(16 * kMib, 2, 1, 4 * kKib).count, uint32_t{wire::kMaxQps});
 }
 
 TEST(ChunksForRails, AnySize_CoversTheMessageInWholeLines) {

@@ -53,9 +53,7 @@ TEST_F(ProcessCountersTest, ConnectionsClose_SumsStay) {
 // parts are not of one size.
 TEST_F(ProcessCountersTest, MessagesAreSplit_EachChunkIsAMessageAndTheBytesAreExact) {
   for (bool adaptive_routing : {false, true}) {
-    TransportOptions options = test_options();
-    options.connection.qps_per_connection = 3;
-    options.connection.split_data_on_qps = true;
+    TransportOptions options = options_of_qps(3, /*split=*/true);
     options.connection.adaptive_routing = adaptive_routing;
     options.connection.adaptive_routing_threshold = 0;
     CommPair pair(options);

@@ -43,9 +43,7 @@ TEST(QueuePair, Connected_NumbersOfBothEndsMatch) {
 }
 
 TEST(QueuePair, SeveralQps_ConnectPairwise) {
-  TransportOptions options = test_options();
-  options.connection.qps_per_connection = 3;
-  CommPair pair(options);
+  CommPair pair(options_of_qps(3, /*split=*/false));
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(pair.verbs.attributes(qp_number(*pair.sender, i)).dest_qp_num,
               qp_number(*pair.receiver, i));
@@ -175,7 +173,7 @@ TEST(QueuePair, InfiniBandWithAGrh_HasNoTrafficClass) {
 }
 
 // Only the sender's rank knows the communicator's class, or has the variables set.
-TEST(QueuePair, ReceiverHasOtherOptions_UsesServiceLevelAndTrafficClassOfTheSender) {
+TEST(QueuePair, RoceAndReceiverHasOtherOptions_UsesServiceLevelAndTrafficClassOfTheSender) {
   for (bool own_class : {false, true}) {
     Fabric fabric(test_options(), true);
     fabric.options.connection.service_level = 3;
@@ -189,6 +187,9 @@ TEST(QueuePair, ReceiverHasOtherOptions_UsesServiceLevelAndTrafficClassOfTheSend
     ASSERT_TRUE(sender->connect(end_of(*receiver)).value());
     const ibv_ah_attr data = fabric.verbs.attributes(qp_number(*sender)).ah_attr;
     const ibv_ah_attr clear_to_send = fabric.verbs.attributes(qp_number(*receiver)).ah_attr;
+    EXPECT_EQ(data.is_global, 1);
+    EXPECT_EQ(data.grh.dgid.raw[15], 2);
+    EXPECT_EQ(clear_to_send.grh.dgid.raw[15], 1);
     EXPECT_EQ(data.sl, 3);
     EXPECT_EQ(data.grh.traffic_class, 106);
     EXPECT_EQ(clear_to_send.sl, 3);
@@ -198,20 +199,6 @@ TEST(QueuePair, ReceiverHasOtherOptions_UsesServiceLevelAndTrafficClassOfTheSend
   }
 }
 
-TEST(QueuePair, Roce_IsAddressedByGidWithTheTrafficClassOfItsDirection) {
-  TransportOptions options = test_options();
-  options.connection.traffic_class = 106;
-  options.connection.clear_to_send_traffic_class = 104;
-  CommPair pair(options, true);
-  const ibv_ah_attr data = pair.verbs.attributes(qp_number(*pair.sender)).ah_attr;
-  const ibv_ah_attr clear_to_send = pair.verbs.attributes(qp_number(*pair.receiver)).ah_attr;
-  EXPECT_EQ(data.is_global, 1);
-  EXPECT_EQ(data.grh.dgid.raw[15], 2);
-  EXPECT_EQ(data.grh.traffic_class, 106);
-  EXPECT_EQ(clear_to_send.grh.dgid.raw[15], 1);
-  EXPECT_EQ(clear_to_send.grh.traffic_class, 104);
-}
-
 // The port's address moves when its link comes back, so it is read when a connection is made.
 TEST(QueuePair, LidChangedSinceDiscovery_TheNewOneIsUsed) {
   Fabric fabric;
@@ -219,31 +206,29 @@ TEST(QueuePair, LidChangedSinceDiscovery_TheNewOneIsUsed) {
   EXPECT_EQ(end_of(*fabric.make_receiver().value()).rail[0].lid, 77);
 }
 
+// A sender on an HCA with these limits.
+struct LimitedFabric : Fabric {
+  explicit LimitedFabric(void (*limit)(fake_verbs::HcaConfig&)) {
+    auto config = fake_verbs::HcaConfig::infiniband("fake_l", 3);
+    limit(config);
+    sender_device = open(verbs.add_hca(config));
+  }
+};
+
 TEST(QueuePair, HcaWithoutInlineData_SendsWithoutIt) {
-  fake_verbs::FakeVerbs verbs;
-  auto config = fake_verbs::HcaConfig::infiniband("fake_a", 1);
-  config.max_inline_bytes = 0;
-  auto hca = HcaContext::open(verbs.api(), verbs.add_hca(config)).value();
-  auto watcher = Watcher::start(std::chrono::seconds(0)).value();
-  Device device{hca, 1, {}, -1};
-  auto sender = SendComm::create(device, shared(test_options().connection), watcher.get());
+  LimitedFabric fabric([](auto& hca) { hca.max_inline_bytes = 0; });
+  auto sender = fabric.make_sender();
   ASSERT_TRUE(sender) << sender.error().text;
-  EXPECT_EQ(verbs.attributes(qp_number(**sender)).qp_state, IBV_QPS_INIT);
-  EXPECT_EQ(verbs.queue_pairs().begin()->second.max_inline_data, 0u);
+  EXPECT_EQ(fabric.verbs.attributes(qp_number(**sender)).qp_state, IBV_QPS_INIT);
+  EXPECT_EQ(fabric.verbs.queue_pairs().begin()->second.max_inline_data, 0u);
 }
 
 TEST(QueuePair, HcaWithTooFewWorkRequests_NamesWhatItAllows) {
-  fake_verbs::FakeVerbs verbs;
-  auto config = fake_verbs::HcaConfig::infiniband("fake_a", 1);
-  config.max_work_requests = 100;
-  auto hca = HcaContext::open(verbs.api(), verbs.add_hca(config)).value();
-  auto watcher = Watcher::start(std::chrono::seconds(0)).value();
-  Device device{hca, 1, {}, -1};
-  auto sender = SendComm::create(device, shared(test_options().connection), watcher.get());
+  LimitedFabric fabric([](auto& hca) { hca.max_work_requests = 100; });
+  auto sender = fabric.make_sender();
   ASSERT_FALSE(sender);
   EXPECT_EQ(sender.error().code, Code::kSystem);
-  EXPECT_TRUE(contains(sender.error().text, "allows 100")) << sender.error().text;
-  EXPECT_TRUE(contains(sender.error().text, "fake_a:1")) << sender.error().text;
+  EXPECT_TRUE(contains_all(sender.error().text, {"allows 100", "fake_l:1"}));
 }
 
 TEST(QueuePair, NoReceivesOnInit_SenderNeedsNone) {

@@ -32,9 +32,7 @@ TEST(SendChunks, SmallGpuMessage_IsNotInline) {
 }
 
 TEST(SendChunks, SeveralQpsWithoutSplit_MessagesTakeTurns) {
-  TransportOptions options = test_options();
-  options.connection.qps_per_connection = 3;
-  CommPair pair(options);
+  CommPair pair(options_of_qps(3, /*split=*/false));
   pair.exchange(7);
   const auto posted = pair.posted_by(*pair.sender);
   ASSERT_EQ(posted.size(), 7u);
@@ -45,10 +43,7 @@ class SplitSizes : public testing::TestWithParam<size_t> {};
 
 TEST_P(SplitSizes, SplitOverFourQps_ChunksAreAlignedAndCounted) {
   const size_t bytes = GetParam();
-  TransportOptions options = test_options();
-  options.connection.qps_per_connection = 4;
-  options.connection.split_data_on_qps = true;
-  CommPair pair(options);
+  CommPair pair(options_of_qps(4, /*split=*/true));
   Buffer from = pair.sender_buffer(bytes);
   for (size_t i = 0; i < bytes; ++i) from.data()[i] = static_cast<char>(i * 7 % 251);
   Buffer to = pair.receiver_buffer(bytes);
@@ -83,10 +78,7 @@ INSTANTIATE_TEST_SUITE_P(SendComm, SplitSizes,
                          testing::PrintToStringParamName());
 
 TEST(SendChunks, ChunksArriveInAnyOrderOfTheQps_ReceiveCompletesWithTheLast) {
-  TransportOptions options = test_options();
-  options.connection.qps_per_connection = 4;
-  options.connection.split_data_on_qps = true;
-  CommPair pair(options);
+  CommPair pair(options_of_qps(4, /*split=*/true));
   Buffer from = pair.sender_buffer(4 * 128);
   Buffer to = pair.receiver_buffer(4 * 128);
   Request* receive = pair.irecv(to);
@@ -143,18 +135,6 @@ Writes writes_for(CommPair& pair, size_t bytes, size_t room) {
 
 Writes writes_for(CommPair& pair, size_t bytes) { return writes_for(pair, bytes, bytes + 1); }
 
-TEST(SendChunks, AdaptiveRouting_AboveTheThreshold_EndsInASeparateWriteOfTheSize) {
-  CommPair pair(adaptive(1000));
-  Writes at = writes_for(pair, 1000);
-  EXPECT_EQ(at.data, 0u);
-  EXPECT_EQ(at.ends, 1u);
-  Writes above = writes_for(pair, 1001);
-  EXPECT_EQ(above.data, 1u);
-  EXPECT_EQ(above.ends, 1u);
-  EXPECT_EQ(above.doorbells, 1u) << "both are posted with one call";
-  EXPECT_EQ(tables_of(*pair.receiver).sizes[1], 1001u);
-}
-
 TEST(SendChunks, AdaptiveRouting_SizeThatTheImmediateStates_EndsInAWriteOfNoBytes) {
   CommPair pair(adaptive(1000));
   struct Message {
@@ -180,49 +160,51 @@ TEST(SendChunks, AdaptiveRouting_SizeThatTheImmediateStates_EndsInAWriteOfNoByte
   }
 }
 
-TEST(SendChunks, AdaptiveRouting_ThresholdZero_LeavesEmptyMessagesWhole) {
-  CommPair pair(adaptive(0));
-  EXPECT_EQ(writes_for(pair, 0).data, 0u);
-  EXPECT_EQ(writes_for(pair, 1).data, 1u);
-}
-
-TEST(SendChunks, AdaptiveRouting_SplitMessage_EveryChunkHasItsOwnEnd) {
-  TransportOptions options = adaptive(256);
-  options.connection.qps_per_connection = 2;
-  options.connection.split_data_on_qps = true;
-  CommPair pair(options);
-  Writes writes = writes_for(pair, 1000);
-  EXPECT_EQ(writes.data, 2u);
-  EXPECT_EQ(writes.ends, 2u);
-  EXPECT_EQ(writes.doorbells, 2u);
-}
-
-TEST(SendChunks, AdaptiveRoutingUnset_IsOnForInfiniBandAndOffForRoce) {
+TransportOptions with_unset_adaptive_routing() {
   TransportOptions options = test_options();
   options.connection.adaptive_routing.reset();
-  EXPECT_EQ(writes_for(*std::make_unique<CommPair>(options), 8192).data, 0u);
-  EXPECT_EQ(writes_for(*std::make_unique<CommPair>(options), 8193).data, 1u);
-  EXPECT_EQ(writes_for(*std::make_unique<CommPair>(options, true), 8193).data, 0u);
+  return options;
 }
 
-TEST(SendChunks, LargerThanThePortsLargestMessage_SeveralWritesAndOneEnd) {
-  CommPair pair(test_options(), false, false, local_socket_pair(), kPortsMost);
-  Writes at = writes_for(pair, kPortsMost);
-  EXPECT_EQ(at.data, 0u);
-  EXPECT_EQ(at.ends, 1u);
-  Writes above = writes_for(pair, 2 * kPortsMost + 1);
-  EXPECT_EQ(above.data, 3u);
-  EXPECT_EQ(above.ends, 1u);
+TransportOptions with_split_and_adaptive_routing() {
+  TransportOptions options = options_of_qps(2, /*split=*/true);
+  options.connection.adaptive_routing = true;
+  options.connection.adaptive_routing_threshold = 256;
+  return options;
 }
 
-TEST(SendChunks, LargerThanThePortsLargestMessageAndSplit_OneEndForEachQp) {
-  TransportOptions options = test_options();
-  options.connection.qps_per_connection = 2;
-  options.connection.split_data_on_qps = true;
-  CommPair pair(options, false, false, local_socket_pair(), kPortsMost);
-  Writes writes = writes_for(pair, 3 * kPortsMost);
-  EXPECT_EQ(writes.data, 4u);
-  EXPECT_EQ(writes.ends, 2u);
+TEST(SendChunks, RoutingThresholdSplitAndPort_DecideHowManyWritesThereAre) {
+  const struct {
+    const char* name;
+    TransportOptions options;
+    size_t bytes;
+    size_t data;
+    size_t ends;
+    bool roce = false;
+    uint32_t max_msg_sz = 1u << 30;
+  } cases[] = {
+      {"at the threshold", adaptive(1000), 1000, 0, 1},
+      {"above the threshold", adaptive(1000), 1001, 1, 1},
+      {"an empty message and no threshold", adaptive(0), 0, 0, 1},
+      {"no threshold", adaptive(0), 1, 1, 1},
+      {"split", with_split_and_adaptive_routing(), 1000, 2, 2},
+      {"at the default threshold", with_unset_adaptive_routing(), 8192, 0, 1},
+      {"on by default", with_unset_adaptive_routing(), 8193, 1, 1},
+      {"off by default on RoCE", with_unset_adaptive_routing(), 8193, 0, 1, true},
+      {"the port's largest message", test_options(), kPortsMost, 0, 1, false, kPortsMost},
+      {"larger", test_options(), 2 * kPortsMost + 1, 3, 1, false, kPortsMost},
+      {"larger and split", options_of_qps(2, true), 3 * kPortsMost, 4, 2, false, kPortsMost},
+  };
+  for (const auto& one : cases) {
+    SCOPED_TRACE(one.name);
+    CommPair pair(one.options, one.roce, false, local_socket_pair(), one.max_msg_sz);
+    const Writes writes = writes_for(pair, one.bytes);
+    EXPECT_EQ(writes.data, one.data);
+    EXPECT_EQ(writes.ends, one.ends);
+    if (one.max_msg_sz > kPortsMost) {
+      EXPECT_EQ(writes.doorbells, one.ends) << "data and end of a QP are posted with one call";
+    }
+  }
 }
 
 TEST(SendChunks, LargeMessages_AsManyAsTheSendQueueHasRoomFor) {
@@ -267,16 +249,13 @@ TEST(SendChunks, FourGib_GoesAsAWhole) {
 
 TEST(SendChunks, MoreWritesThanTheSendQueueHolds_FailsAndNamesTheLimit) {
   CommPair pair(test_options(), false, false, local_socket_pair(), kPortsMost);
-  Buffer from = pair.sender_buffer(1);
-  Buffer to = pair.receiver_buffer(1);
-  constexpr size_t kBytes = size_t{256} * kPortsMost;
-  pair.irecv({{to.data(), kBytes, 0, to.memory.get()}});
-  Request* request = nullptr;
-  EXPECT_FALSE(pair.sender->isend(from.data(), kBytes, 0, *from.memory, &request));
+  Buffer from = pair.sender_buffer(size_t{256} * kPortsMost);
+  Buffer to = pair.receiver_buffer(from.bytes.size());
+  pair.irecv(to);
+  EXPECT_TRUE(pair.isend_fails(from));
   const std::string text = failure_of(*pair.sender).text;
-  EXPECT_TRUE(contains(text, "too many writes of 4096 bytes")) << text;
-  EXPECT_TRUE(contains(text, "the limit is 253 writes")) << text;
-  EXPECT_TRUE(contains(text, "Fix: set NCCL_BUFFSIZE lower")) << text;
+  EXPECT_TRUE(contains_all(text, {"too many writes of 4096 bytes", "the limit is 253 writes",
+                                  "Fix: set NCCL_BUFFSIZE lower"}));
 }
 
 // Two work requests for each message, none of which is known to be complete.
@@ -345,9 +324,7 @@ TEST(SendChunks, Text_NamesHowMessagesGo) {
   options.connection.qps_per_connection = 2;
   options.connection.split_data_on_qps = true;
   const std::string text = CommPair(options).sender->text();
-  for (const char* part : {"fake_a:1", "fake_b:1", "2 QP(s)", "split", "adaptive", "4096"}) {
-    EXPECT_TRUE(contains(text, part)) << text;
-  }
+  EXPECT_TRUE(contains_all(text, {"fake_a:1", "fake_b:1", "2 QP(s)", "split", "adaptive", "4096"}));
 }
 
 }  // namespace

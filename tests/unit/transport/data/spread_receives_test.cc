@@ -5,7 +5,7 @@
 #include <cerrno>
 
 #include "tests/fakes/recorded_log.h"
-#include "tests/unit/transport/rails_pair.h"
+#include "tests/unit/transport/spread_rails.h"
 
 namespace gdr::transport {
 namespace {
@@ -25,12 +25,6 @@ TEST(SpreadReceivesTest, StandbyRail_CarriesNothingWhileTheOtherIsUsable) {
   pair.exchange(kSizes);
   EXPECT_EQ(pair.posted_on(*pair.sender, 1, WorkKind::kChunk), 0u);
   EXPECT_EQ(pair.posted_on(*pair.receiver, 1, WorkKind::kClearToSend), 0u);
-}
-
-// More arrivals than receives are posted on a pair.
-TEST(SpreadReceivesTest, ManyMessages_ReceivesAreReplaced) {
-  RailsPair pair(1, 1);
-  pair.exchange(std::vector<size_t>(500, 8));
 }
 
 // A sender that avoids a rail has a reason to, by which clear-to-send over it would be late, too.
@@ -175,13 +169,6 @@ struct LostRailTest : testing::TestWithParam<char> {
   void lose_rail(RailsPair& pair) { pair.set_port(GetParam(), 0, false); }
 };
 
-TEST_P(LostRailTest, BetweenMessages_OthersGoOverTheRailThatIsLeft) {
-  RailsPair pair(2);
-  pair.exchange({100, 300000});
-  lose_rail(pair);
-  pair.exchange(kSizes);
-}
-
 TEST_P(LostRailTest, StandbyRailTakesOver) {
   RailsPair pair(1, 1);
   pair.exchange({100});
@@ -191,78 +178,25 @@ TEST_P(LostRailTest, StandbyRailTakesOver) {
 }
 
 TEST_P(LostRailTest, ClearToSendIsUnderWay_ItIsWrittenAgain) {
-  RailsPair pair(2);
-  Buffer from = pair.sender_buffer(1000);
-  Buffer to = pair.receiver_buffer(1000);
+  SpreadRails pair(2);
   pair.verbs.hold();
-  Request* receive = pair.irecv(to);
-  ASSERT_NE(receive, nullptr);
+  SpreadMessage message(pair, 1000);
+  ASSERT_NE(message.receive, nullptr);
   lose_rail(pair);
   pair.verbs.release();
-  Request* send = pair.isend_soon(from);
-  ASSERT_NE(send, nullptr) << failure_of(*pair.sender).text << failure_of(*pair.receiver).text;
-  ASSERT_TRUE(pair.finish_both(send, receive));
-  EXPECT_EQ(from.bytes, to.bytes);
-}
-
-TEST_P(LostRailTest, DataIsUnderWay_ItGoesAgainOverTheOther) {
-  RailsPair pair(2);
-  Buffer from = pair.sender_buffer(1 << 20);
-  Buffer to = pair.receiver_buffer(1 << 20);
-  Request* receive = pair.irecv(to);
-  pair.verbs.hold();
-  Request* send = pair.isend_soon(from);
-  ASSERT_NE(send, nullptr);
-  lose_rail(pair);
-  pair.verbs.release();
-  ASSERT_TRUE(pair.finish_both(send, receive))
-      << failure_of(*pair.sender).text << failure_of(*pair.receiver).text;
-  EXPECT_EQ(from.bytes, to.bytes);
+  message.send = pair.isend_soon(message.from);
+  EXPECT_TRUE(message.arrives());
 }
 
 // Some chunks have arrived and are in the receiver's queue, unread.
 TEST_P(LostRailTest, SomeDataHasArrived_NothingIsCountedTwice) {
-  RailsPair pair(2);
-  Buffer from = pair.sender_buffer(1 << 20, 'x');
-  Buffer to = pair.receiver_buffer(1 << 20);
-  Request* receive = pair.irecv(to);
-  pair.verbs.hold();
-  Request* send = pair.isend_soon(from);
-  ASSERT_NE(send, nullptr);
+  SpreadRails pair(2);
+  SpreadMessage message(pair, 1 << 20);
+  message.send_held();
   pair.verbs.deliver(3);
   lose_rail(pair);
-  pair.verbs.release();
-  ASSERT_TRUE(pair.finish_both(send, receive))
-      << failure_of(*pair.sender).text << failure_of(*pair.receiver).text;
-  EXPECT_EQ(from.bytes, to.bytes);
+  EXPECT_TRUE(message.arrives());
   pair.exchange(kSizes);
-}
-
-TEST_P(LostRailTest, GroupedReceives_AllComplete) {
-  RailsPair pair(2);
-  std::vector<Buffer> from, to;
-  std::vector<ReceiveBuffer> group;
-  for (int i = 0; i < wire::kMaxGroup; ++i) {
-    from.push_back(pair.sender_buffer(100000, static_cast<char>('a' + i)));
-    to.push_back(pair.receiver_buffer(100000));
-    group.push_back(to.back().receive(100000, i));
-  }
-  Request* receive = pair.irecv(group);
-  pair.verbs.hold();
-  std::vector<Request*> sends;
-  for (int i = 0; i < wire::kMaxGroup; ++i) sends.push_back(pair.isend_soon(from[i], i));
-  pair.verbs.deliver(5);
-  lose_rail(pair);
-  pair.verbs.release();
-  Outcome received;
-  ASSERT_TRUE(wait_for([&] {
-    if (!received.done) received = test_once(receive);
-    (void)pair.sender->progress();
-    return received.done || !received.alive;
-  }));
-  ASSERT_TRUE(received.done) << failure_of(*pair.receiver).text;
-  for (Request* send : sends) EXPECT_TRUE(wait_for([&] { return test_once(send).done; }));
-  for (int i = 0; i < wire::kMaxGroup; ++i) EXPECT_EQ(from[i].bytes, to[i].bytes) << i;
 }
 
 TEST_P(LostRailTest, SocketIsLost_TheRailIsRecoveredAllTheSame) {
@@ -317,8 +251,7 @@ TEST(SpreadReceivesTest, BatchIsFullAfterTheRailIsLost_NoReceivesArePostedAndThe
   ASSERT_TRUE(pair.finish_both(send, receive));
   EXPECT_EQ(pair.verbs.posted_receives(qp), 0);
   pair.set_port('r', 0, true);
-  EXPECT_TRUE(pair.poll_until(
-      [&] { return pair.recovery_of(*pair.receiver).counters(0).returns.load() == 1; }));
+  EXPECT_TRUE(pair.returns(*pair.receiver, 0));
 }
 
 // More data has arrived than receives are posted, as the HCA takes it without the receiver's help.
@@ -375,58 +308,11 @@ TEST(SpreadReceivesTest, ReceivesAreNotReplaced_TheRailIsLostAndReturns) {
   pair.verbs.fail_call(fake_verbs::Call::kPostRecv, ENOMEM, /*skip=*/5);
   pair.exchange({8});
   EXPECT_EQ(pair.verbs.failures_left(fake_verbs::Call::kPostRecv), 0);
-  EXPECT_TRUE(pair.poll_until(
-      [&] { return pair.recovery_of(*pair.receiver).counters(0).returns.load() == 1; }));
+  EXPECT_TRUE(pair.returns(*pair.receiver, 0));
 }
 
 INSTANTIATE_TEST_SUITE_P(EachEnd, LostRailTest, testing::Values('s', 'r'),
                          [](const auto& end) { return end.param == 's' ? "sender" : "receiver"; });
-
-TEST(SpreadReceivesTest, BothRailsAreLost_BothEndsFailWithTheReasons) {
-  RailsPair pair(2);
-  Buffer from = pair.sender_buffer(100000);
-  Buffer to = pair.receiver_buffer(100000);
-  ASSERT_NE(pair.irecv(to), nullptr);
-  pair.set_port('s', 0, false);
-  ASSERT_TRUE(pair.poll_until(
-      [&] { return pair.recovery_of(*pair.receiver).counters(0).losses.load() == 1; }));
-  for (int rail : {0, 1}) {  // else the connection would wait for one to return
-    pair.verbs.raise_event(RailsPair::name('r', rail), IBV_EVENT_DEVICE_FATAL, nullptr);
-  }
-  (void)wait_for([&] {
-    Request* send = nullptr;
-    return !pair.sender->isend(from.data(), 100000, 0, *from.memory, &send) || send != nullptr;
-  });
-  ASSERT_TRUE(pair.poll_until(
-      [&] { return pair.sender->connection().failed() && pair.receiver->connection().failed(); }));
-  const std::string text = failure_of(*pair.sender).text;
-  EXPECT_TRUE(contains(text, "no rail is left")) << text;
-  EXPECT_TRUE(contains(text, "the port is down")) << text;
-}
-
-// As if its Data Direct or peermem memory had to be flushed.
-TEST(SpreadReceivesTest, FlushOfALostRail_IsReadOverTheOther) {
-  RailsPair pair(2);
-  pair.exchange(kSizes);
-  Buffer to = pair.receiver_buffer(100);
-  to.pose_as_gpu_memory();
-  const ReceiveBuffer buffer = to.receive(100);
-  pair.verbs.forget_posted();
-  pair.verbs.hold();
-  Request* flush = nullptr;
-  ASSERT_TRUE(pair.receiver->iflush(&buffer, 1, &flush));
-  ASSERT_NE(flush, nullptr);
-  EXPECT_EQ(pair.verbs.posted().size(), 2u) << "each rail that has carried data";
-  pair.set_port('r', 0, false);
-  pair.verbs.release();
-  EXPECT_TRUE(wait_for([&] {
-    (void)pair.sender->progress();
-    return test_once(flush).done;
-  })) << failure_of(*pair.receiver).text;
-  Request* another = nullptr;
-  ASSERT_TRUE(pair.receiver->iflush(&buffer, 1, &another));
-  EXPECT_TRUE(wait_for([&] { return test_once(another).done; }));
-}
 
 // The receiver has not seen yet that the rail is back, as its own probe's completion waits in the
 // queue in front of the data.

@@ -2,11 +2,9 @@
 
 #include <array>
 #include <atomic>
-#include <set>
 #include <thread>
 
 #include "tests/fakes/recorded_log.h"
-#include "tests/unit/transport/recording_observer.h"
 #include "tests/unit/transport/spread_rails.h"
 
 namespace gdr::transport {
@@ -37,28 +35,6 @@ TEST_F(SpreadSendsTest, TwoRails_LongMessageTakesBoth) {
   }
 }
 
-TEST_F(SpreadSendsTest, TwoRails_ShortMessagesTakeTurnsAsAWhole) {
-  SpreadRails pair(2, 0);
-  for (int i = 0; i < 6; ++i) transfer(pair, 1000);
-  EXPECT_EQ(pair.chunks(0).size(), 3u);
-  EXPECT_EQ(pair.chunks(1).size(), 3u);
-}
-
-TEST_F(SpreadSendsTest, AnySize_Arrives) {
-  SpreadRails pair(2, 0);
-  for (size_t bytes : {0ul, 1ul, 127ul, 131071ul, 131072ul, 131073ul, 1000003ul}) {
-    transfer(pair, bytes);
-  }
-}
-
-TEST_F(SpreadSendsTest, StandbyRail_CarriesNothing) {
-  SpreadRails pair(1, 1);
-  transfer(pair, kTwoRailBytes);
-  transfer(pair, 8);
-  EXPECT_EQ(pair.chunks(0).size(), 2u);
-  EXPECT_TRUE(pair.chunks(1).empty());
-}
-
 // Only the recovery writes over a rail that stands by, and what it waits for it waits for without
 // the data path's polls.
 TEST_F(SpreadSendsTest, StandbyRail_ItsQueueIsReadInOnePollOfSixteen) {
@@ -77,11 +53,7 @@ TEST_F(SpreadSendsTest, StandbyRail_ItsQueueIsReadInOnePollOfSixteen) {
                                   10 * SpreadPath::kPollsPerLookAtAll};
   EXPECT_EQ(polls_in(*pair.sender, few[0]), few);
   EXPECT_EQ(polls_in(*pair.receiver, few[0]), few);
-  pair.set_port('s', 0, false);
-  ASSERT_TRUE(pair.poll_until([&] {
-    return contains(pair.recovery_of(*pair.sender).state_text(), "fake_s0") &&
-           contains(pair.recovery_of(*pair.receiver).state_text(), "fake_r0");
-  }));
+  pair.lose_first_rail();
   pair.exchange({8});
   EXPECT_GE(polls_in(*pair.sender, all[0])[1], all[1]);
   EXPECT_GE(polls_in(*pair.receiver, all[0])[1], all[1]);
@@ -119,36 +91,9 @@ TEST_F(SpreadSendsTest, OneActiveRail_MessagesDoNotLookAtTheClock) {
   const int before = looks;
   for (size_t bytes : {0ul, 8ul, 1ul << 20}) transfer(pair, bytes);
   EXPECT_EQ(looks, before);
-  pair.set_port('s', 0, false);
-  ASSERT_TRUE(pair.poll_until(
-      [&] { return contains(pair.recovery_of(*pair.sender).state_text(), "fake_s0"); }));
+  pair.lose_first_rail();
   pair.exchange({8});
   EXPECT_GT(looks, before);
-}
-
-TEST_F(SpreadSendsTest, OneActiveRail_LostWithMessagesUnderWay_StandbyRailCarriesThem) {
-  SpreadRails pair(1, 1);
-  std::vector<Buffer> from, to;
-  std::vector<Request*> sends, receives;
-  for (int i = 0; i < 4; ++i) {
-    from.push_back(pair.sender_buffer(100 + i * 70000, static_cast<char>('a' + i)));
-    to.push_back(pair.receiver_buffer(from.back().bytes.size()));
-    receives.push_back(pair.irecv(to.back()));
-  }
-  ASSERT_TRUE(pair.poll_until([&] { return true; }));
-  pair.verbs.hold();
-  for (Buffer& buffer : from) {
-    sends.push_back(pair.isend(buffer));
-    ASSERT_NE(sends.back(), nullptr);
-  }
-  pair.lose_after(0, 2);
-  pair.verbs.release();
-  for (size_t i = 0; i < from.size(); ++i) {
-    ASSERT_TRUE(pair.finish_both(sends[i], receives[i])) << failure_of(*pair.sender).text;
-    EXPECT_EQ(from[i].bytes, to[i].bytes) << i;
-  }
-  EXPECT_EQ(pair.chunks(1).size(), 2u);
-  pair.exchange({8, 1 << 20});
 }
 
 TEST_F(SpreadSendsTest, Quiet_NewsAreTakenByTheNextPoll) {
@@ -171,29 +116,15 @@ TEST_F(SpreadSendsTest, Quiet_NewsAreTakenByTheNextPoll) {
 
 // NCCL_IB_QPS_PER_CONNECTION.
 TEST_F(SpreadSendsTest, SeveralQpsOnARail_TakeTurns) {
-  TransportOptions options = test_options();
-  options.connection.qps_per_connection = 2;
-  SpreadRails pair(2, 0, options);
+  SpreadRails pair(2, 0, options_of_qps(2, /*split=*/false));
   transfer(pair, kTwoRailBytes);
   for (int i = 0; i < 4; ++i) EXPECT_EQ(pair.chunks(i).size(), size_t{kTwoRailChunks} / 4) << i;
 }
 
 TEST_F(SpreadSendsTest, SplitOverQps_ShortMessageTakesAll) {
-  TransportOptions options = test_options();
-  options.connection.qps_per_connection = 2;
-  options.connection.split_data_on_qps = true;
-  SpreadRails pair(2, 0, options);
+  SpreadRails pair(2, 0, options_of_qps(2, /*split=*/true));
   transfer(pair, 1000);
   for (int i = 0; i < 4; ++i) EXPECT_EQ(pair.chunks(i).size(), 1u) << i;
-}
-
-TEST_F(SpreadSendsTest, AdaptiveRouting_EveryChunkEndsInAWriteOfTheSize) {
-  TransportOptions options = test_options();
-  options.connection.adaptive_routing = true;
-  SpreadRails pair(2, 0, options);
-  transfer(pair, kTwoRailBytes);
-  EXPECT_EQ(pair.chunks().size(), size_t{kTwoRailChunks});
-  for (const auto& chunk : pair.chunks()) EXPECT_EQ(chunk.bytes, sizeof(uint64_t));
 }
 
 // Rail 1 is late by as much as an HCA's timeout, for every fourth message at first, and then
@@ -294,30 +225,9 @@ TEST_F(SpreadSendsTest, MoreWritesThanOnePairsQueueHolds_FailsAndNamesTheLimit) 
   Buffer from = pair.sender_buffer(kTooMany);
   Buffer to = pair.receiver_buffer(kTooMany);
   pair.irecv(to);
-  Request* request = nullptr;
-  EXPECT_FALSE(pair.sender->isend(from.data(), kTooMany, 0, *from.memory, &request));
+  EXPECT_TRUE(pair.isend_fails(from));
   const std::string text = failure_of(*pair.sender).text;
-  EXPECT_TRUE(contains(text, "too many writes of 4096 bytes")) << text;
-  EXPECT_TRUE(contains(text, "the limit is 247 writes")) << text;
-}
-
-TEST_F(SpreadSendsTest, Observed_EachChunkOnceWithItsRail) {
-  RecordingObserver observer;
-  SpreadRails pair(2, 0, observer.options());
-  Buffer from = pair.sender_buffer(kTwoRailBytes);
-  Buffer to = pair.receiver_buffer(kTwoRailBytes);
-  Request* receive = pair.irecv(to);
-  Request* send = nullptr;
-  int parent = 0;
-  ASSERT_TRUE(
-      pair.sender->isend_observed(from.data(), kTwoRailBytes, 0, *from.memory, &parent, &send));
-  ASSERT_NE(send, nullptr);
-  ASSERT_TRUE(pair.finish_both(send, receive));
-  ASSERT_EQ(observer.events.size(), size_t{kTwoRailChunks});
-  EXPECT_TRUE(observer.each_completed_once());
-  std::set<int> rails;
-  for (const auto& event : observer.events) rails.insert(event.work.rail);
-  EXPECT_EQ(rails.size(), 2u);
+  EXPECT_TRUE(contains_all(text, {"too many writes of 4096 bytes", "the limit is 247 writes"}));
 }
 
 TEST_F(SpreadSendsTest, LargerThanTheBuffer_FailsAndPostsNothing) {
@@ -325,8 +235,7 @@ TEST_F(SpreadSendsTest, LargerThanTheBuffer_FailsAndPostsNothing) {
   Buffer from = pair.sender_buffer(100);
   Buffer to = pair.receiver_buffer(99);
   pair.irecv(to);
-  Request* request = nullptr;
-  EXPECT_FALSE(pair.sender->isend(from.data(), 100, 0, *from.memory, &request));
+  EXPECT_TRUE(pair.isend_fails(from));
   EXPECT_TRUE(pair.chunks().empty());
 }
 
