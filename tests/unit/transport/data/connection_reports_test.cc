@@ -33,8 +33,7 @@ TEST_F(ConnectionReportsTest, Closes_BytesOfEachRailAreLogged) {
   auto pair = make(2);
   pair->exchange({8 << 20, 1 << 20});
   const std::string state = pair->sender->connection().link().state_text();
-  EXPECT_TRUE(contains(state, ", bytes by rail: fake_s0:1 ")) << state;
-  EXPECT_TRUE(contains(state, " %), fake_s1:1 ")) << state;
+  EXPECT_TRUE(contains_all(state, {", bytes by rail: fake_s0:1 ", " %), fake_s1:1 "}));
   pair->sender.reset();
   ASSERT_EQ(log.lines(": sent over fake_s0:1 ").size(), 1u);
   EXPECT_TRUE(log.lines("NET/GDR : rail ").empty()) << "another connection is open";

@@ -21,6 +21,13 @@ struct FailureLogTest : testing::Test {
     return std::make_unique<PeerLink>(FrameChannel(std::move(sockets[0])), description, "sender",
                                       PeerLinkOptions{std::move(peer), watch});
   }
+  // Fails a link with that peer, and logs it.
+  void fail_one(const std::string& text, const PeerProcess& peer, size_t connections = 1,
+                Code code = Code::kRemote) {
+    auto link = make_link("a <-> b", peer);
+    link->fail_link(Error{code, "a <-> b: " + text}, false);
+    fail(*link, connections);
+  }
   void fail(const PeerLink& link, size_t connections = 1) {
     log.link_failed(link, connections, now);
   }
@@ -31,37 +38,14 @@ struct FailureLogTest : testing::Test {
   FailureLog::Clock::time_point now = FailureLog::Clock::now();
 };
 
-TEST_F(FailureLogTest, ManyConnectionsOfADeadProcess_OneWarning) {
-  for (int i = 0; i < 64; ++i) {
-    auto link = make_link("a <-> b " + std::to_string(i), {"b", 4711});
-    link->fail_link(Error{Code::kRemote, link->description() + ": it died"}, false);
-    fail(*link, 64);
-  }
-  const std::vector<std::string> warnings = lines.warnings();
-  ASSERT_EQ(warnings.size(), 1u);
-  EXPECT_TRUE(contains(warnings[0], "a <-> b 0: it died")) << warnings[0];
-  EXPECT_TRUE(contains(warnings[0], "process 4711 on b")) << warnings[0];
-  EXPECT_TRUE(contains(warnings[0], "64 connections")) << warnings[0];
-  EXPECT_EQ(lines.lines().size(), 64u);
-}
-
-TEST_F(FailureLogTest, TextHasAFix_ProcessIsNamedBeforeIt) {
-  auto link = make_link("a <-> b", {"b", 4711});
-  link->fail_link(Error{Code::kRemote, "a <-> b: it ended. Fix: look there"}, false);
-  fail(*link, 2);
+// The detail belongs to the failure, not to the last of its likely causes.
+TEST_F(FailureLogTest, TextHasAFixOrCauses_ProcessIsNamedBeforeThem) {
+  fail_one("it ended. Fix: look there", {"b", 4711}, 2);
   EXPECT_EQ(lines.warnings("it ended; process 4711 on b (2 connections). Fix: look there").size(),
             1u);
-}
-
-// The detail belongs to the failure, not to the last of its likely causes.
-TEST_F(FailureLogTest, TextHasLikelyCauses_ProcessIsNamedBeforeThem) {
-  auto link = make_link("a <-> b", {"b", 4711});
-  link->fail_link(Error{Code::kRemote,
-                        "a <-> b: no rail is left. rail: down. Likely causes, in order: (1) x; y"},
-                  false);
-  fail(*link, 2);
+  fail_one("no rail is left. rail: down. Likely causes, in order: (1) x; y", {"b", 4712}, 2);
   EXPECT_EQ(lines
-                .warnings("no rail is left; process 4711 on b (2 connections). rail: down. Likely "
+                .warnings("no rail is left; process 4712 on b (2 connections). rail: down. Likely "
                           "causes, in order: (1) x; y")
                 .size(),
             1u);
@@ -69,12 +53,9 @@ TEST_F(FailureLogTest, TextHasLikelyCauses_ProcessIsNamedBeforeThem) {
 
 TEST_F(FailureLogTest, TwoProcesses_OneWarningEach) {
   for (const PeerProcess& peer : {PeerProcess{"b", 1}, PeerProcess{"b", 2}, PeerProcess{"c", 1}}) {
-    for (int i = 0; i < 2; ++i) {
-      auto link = make_link("a <-> b", peer);
-      link->fail_link(Error{Code::kRemote, "a <-> b: it died"}, false);
-      fail(*link);
-    }
+    for (int i = 0; i < 2; ++i) fail_one("it died", peer);
   }
+  EXPECT_EQ(lines.lines().size(), 6u);
   EXPECT_EQ(lines.warnings().size(), 3u);
 }
 
@@ -95,11 +76,7 @@ TEST_F(FailureLogTest, SameProcessFailsAgainMuchLater_AnotherWarning) {
 // The HCA of this node concerns connections with many peers.
 TEST_F(FailureLogTest, OwnFailure_OneWarningForEachReason) {
   for (const char* reason : {"mlx5_0 reports \"x\"", "mlx5_0 reports \"x\"", "posting a send"}) {
-    for (uint32_t pid = 0; pid < 3; ++pid) {
-      auto link = make_link("a <-> b " + std::to_string(pid), {"b", pid});
-      link->fail_link(Error{Code::kSystem, link->description() + ": " + reason}, false);
-      fail(*link);
-    }
+    for (uint32_t pid = 0; pid < 3; ++pid) fail_one(reason, {"b", pid}, 1, Code::kSystem);
   }
   EXPECT_EQ(lines.warnings().size(), 2u);
 }
@@ -112,10 +89,8 @@ TEST_F(FailureLogTest, PathLost_OneWarningForEachHost) {
   }
   const std::vector<std::string> warnings = lines.warnings();
   ASSERT_EQ(warnings.size(), 2u);
-  EXPECT_TRUE(contains(warnings[0], "timed out")) << warnings[0];
-  EXPECT_TRUE(contains(warnings[0], "8 connections with b")) << warnings[0];
-  EXPECT_TRUE(contains(warnings[0], "The job goes on")) << warnings[0];
-  EXPECT_TRUE(contains(warnings[0], "Fix: ")) << warnings[0];
+  EXPECT_TRUE(
+      contains_all(warnings[0], {"timed out", "8 connections with b", "The job goes on", "Fix: "}));
 }
 
 TEST_F(FailureLogTest, SocketNotWatched_ItsLossIsNoWarning) {
@@ -131,10 +106,9 @@ TEST_F(FailureLogTest, LastPortIsDown_TheWarningSaysHowLongConnectionsWait) {
                      seconds(5));
   const std::vector<std::string> warnings = lines.warnings();
   ASSERT_EQ(warnings.size(), 1u);
-  for (const char* part : {"the last usable rail of 8 connections, which wait", "for 0.54 s",
-                           "for 5 s after that", "Likely cause: ", "Fix: "}) {
-    EXPECT_TRUE(contains(warnings[0], part)) << part << " in " << warnings[0];
-  }
+  EXPECT_TRUE(
+      contains_all(warnings[0], {"the last usable rail of 8 connections, which wait", "for 0.54 s",
+                                 "for 5 s after that", "Likely cause: ", "Fix: "}));
   EXPECT_FALSE(contains(warnings[0], "goes on")) << warnings[0];
 }
 

@@ -23,8 +23,13 @@ class PeerLinkTest : public testing::Test {
     there_ = std::make_unique<PeerLink>(FrameChannel(std::move(sockets[1])), "b <-> a", "receiver");
   }
   void wait_out_grace(PeerLink& link) { link.on_tick(link.deadline()); }
-  // The state of this end, after requests have made no progress.
-  std::string state() { return here_->state_text(); }
+  // Another link, whose peer is a socket. Returns that.
+  UniqueFd renew_here(PeerLinkOptions options = {}) {
+    auto sockets = local_socket_pair();
+    here_ = std::make_unique<PeerLink>(FrameChannel(std::move(sockets[0])), "a <-> b", "sender",
+                                       std::move(options));
+    return std::move(sockets[1]);
+  }
   static Error timed_out() { return Error{Code::kRemote, "timed out", ETIMEDOUT}; }
 
   RecordedLog log_;
@@ -73,9 +78,8 @@ TEST_F(PeerLinkTest, SecondFailure_DoesNotReplaceTheFirst) {
 }
 
 TEST_F(PeerLinkTest, BytesThatAreNoFrame_FailAsAProtocolError) {
-  auto sockets = local_socket_pair();
-  here_ = std::make_unique<PeerLink>(FrameChannel(std::move(sockets[0])), "a <-> b", "sender");
-  ASSERT_EQ(write(sockets[1].get(), "GET / HTTP/1.1", 14), 14);
+  UniqueFd peer = renew_here();
+  ASSERT_EQ(write(peer.get(), "GET / HTTP/1.1", 14), 14);
   EXPECT_FALSE(here_->on_readable(now_));
   ASSERT_TRUE(here_->failed());
   EXPECT_EQ(here_->failure().code, Code::kInternal);
@@ -127,18 +131,15 @@ TEST_F(PeerLinkTest, ResetWhileThePathWasWell_FailsAfterGrace) {
 }
 
 // The peer sent bye before the network went away, and the end of its stream did not arrive.
-TEST(PeerLink, PathLostAfterBye_FailsAsAnOrderlyClose) {
-  auto sockets = local_socket_pair();
-  PeerLink link(FrameChannel(std::move(sockets[0])), "a <-> b", "sender");
-  FrameChannel peer(std::move(sockets[1]));
+TEST_F(PeerLinkTest, PathLostAfterBye_FailsAsAnOrderlyClose) {
+  FrameChannel peer(renew_here());
   peer.queue(wire::FrameKind::kBye, nullptr, 0);
   ASSERT_TRUE(peer.flush().value());
-  const auto now = PeerLink::Clock::now();
-  EXPECT_TRUE(link.on_readable(now));
-  link.on_socket_end(Error{Code::kRemote, "timed out", ETIMEDOUT}, std::nullopt, now);
-  link.on_tick(link.deadline());
-  ASSERT_TRUE(link.failed());
-  EXPECT_TRUE(contains(link.failure().text, "closed")) << link.failure().text;
+  EXPECT_TRUE(here_->on_readable(now_));
+  here_->on_socket_end(timed_out(), std::nullopt, now_);
+  wait_out_grace(*here_);
+  ASSERT_TRUE(here_->failed());
+  EXPECT_TRUE(contains(here_->failure().text, "closed")) << here_->failure().text;
 }
 
 // It wakes for both at once, and so need not wait for the peer's socket to be closed.
@@ -149,10 +150,7 @@ TEST_F(PeerLinkTest, PeerSaysBye_TheStreamEndsWithIt) {
 }
 
 TEST_F(PeerLinkTest, SocketNotWatched_DeathOfThePeerIsLeftToRdma) {
-  auto sockets = local_socket_pair();
-  here_ = std::make_unique<PeerLink>(FrameChannel(std::move(sockets[0])), "a <-> b", "sender",
-                                     PeerLinkOptions{{}, /*socket_end_fails=*/false});
-  sockets[1].reset();
+  renew_here(PeerLinkOptions{{}, /*socket_end_fails=*/false});
   EXPECT_FALSE(here_->on_readable(now_));
   here_->on_tick(now_ + seconds(5));
   EXPECT_FALSE(here_->failed());
@@ -185,9 +183,7 @@ TEST_F(PeerLinkTest, Query_PeerAnswersWithItsState) {
 }
 
 TEST_F(PeerLinkTest, StateThatNobodyAskedFor_IsNotLogged) {
-  auto sockets = local_socket_pair();
-  here_ = std::make_unique<PeerLink>(FrameChannel(std::move(sockets[0])), "a <-> b", "sender");
-  FrameChannel peer(std::move(sockets[1]));
+  FrameChannel peer(renew_here());
   peer.queue_text(wire::FrameKind::kState, "receiver posted 1 completed 0");
   ASSERT_TRUE(peer.flush());
   EXPECT_TRUE(here_->on_readable(now_));

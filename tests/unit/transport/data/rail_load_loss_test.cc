@@ -177,6 +177,14 @@ class SingleChunks {
   double now_ = 0;
 };
 
+// Two chunks have been late.
+struct AvoidedPath : SingleChunks {
+  AvoidedPath() {
+    for (int i = 0; i < 8; ++i) send(1);
+    for (int i : {5, 1, 5}) send(i);
+  }
+};
+
 TEST(RailLoadLossTest, OneLateChunk_IsForgiven) {
   SingleChunks chunks;
   for (int i = 0; i < 8; ++i) chunks.send(1);
@@ -185,17 +193,13 @@ TEST(RailLoadLossTest, OneLateChunk_IsForgiven) {
 }
 
 TEST(RailLoadLossTest, TwoLateChunks_PathIsAvoided) {
-  SingleChunks chunks;
-  for (int i = 0; i < 8; ++i) chunks.send(1);
-  for (int i : {5, 1, 5}) chunks.send(i);
+  AvoidedPath chunks;
   EXPECT_LE(chunks.share(), 1);
 }
 
 // What waited behind a late chunk says nothing of the path.
 TEST(RailLoadLossTest, ChunksAreFoundWithLateOne_TheyAreNotInTime) {
-  SingleChunks chunks;
-  for (int i = 0; i < 8; ++i) chunks.send(1);
-  for (int i : {5, 1, 5}) chunks.send(i);
+  AvoidedPath chunks;
   chunks.send(9, 8);
   chunks.wait_for_try();
   EXPECT_EQ(chunks.share(8), 1);
@@ -203,9 +207,7 @@ TEST(RailLoadLossTest, ChunksAreFoundWithLateOne_TheyAreNotInTime) {
 
 // The tries of an avoided path are single chunks, and each that is late doubles the next pause.
 TEST(RailLoadLossTest, TryIsLate_NextOneComesAfterTwiceThePause) {
-  SingleChunks chunks;
-  for (int i = 0; i < 8; ++i) chunks.send(1);
-  for (int i : {5, 1, 5}) chunks.send(i);
+  AvoidedPath chunks;
   const double pause = chunks.wait_for_try();
   EXPECT_EQ(chunks.share(8), 1);
   chunks.send(9);  // it is late by about as much as those
@@ -252,9 +254,7 @@ TEST(RailLoadLossTest, TwoLateChunksFarApart_AreForgiven) {
 }
 
 TEST(RailLoadLossTest, TimePasses_LatenessIsForgotten) {
-  SingleChunks chunks;
-  for (int i = 0; i < 8; ++i) chunks.send(1);
-  for (int i : {5, 1, 5}) chunks.send(i);
+  AvoidedPath chunks;
   chunks.wait(64 * 4e-3);
   EXPECT_GE(chunks.share(), 1);
   for (int i = 0; i < 9; ++i) chunks.send(1);
@@ -263,9 +263,7 @@ TEST(RailLoadLossTest, TimePasses_LatenessIsForgotten) {
 
 // Four tries in time say little of a path that loses a few percent of its packets.
 TEST(RailLoadLossTest, PathIsTrustedAgain_ItsChunksDoubleWithEachInTime) {
-  SingleChunks chunks;
-  for (int i = 0; i < 8; ++i) chunks.send(1);
-  for (int i : {5, 1, 5}) chunks.send(i);
+  AvoidedPath chunks;
   chunks.wait(64 * 4e-3);
   for (int i = 0; i < 4; ++i) chunks.send(1);
   for (int most : {1, 2, 4}) {
@@ -275,9 +273,7 @@ TEST(RailLoadLossTest, PathIsTrustedAgain_ItsChunksDoubleWithEachInTime) {
 }
 
 TEST(RailLoadLossTest, PathIsTrustedAgainAndLate_NextOneIsATry) {
-  SingleChunks chunks;
-  for (int i = 0; i < 8; ++i) chunks.send(1);
-  for (int i : {5, 1, 5}) chunks.send(i);
+  AvoidedPath chunks;
   chunks.wait(64 * 4e-3);
   for (int i = 0; i < 6; ++i) chunks.send(1);
   EXPECT_EQ(chunks.share(12), 4);
@@ -288,17 +284,13 @@ TEST(RailLoadLossTest, PathIsTrustedAgainAndLate_NextOneIsATry) {
 }
 
 TEST(RailLoadLossTest, ChunksComeInTime_LatenessIsForgotten) {
-  SingleChunks chunks;
-  for (int i = 0; i < 8; ++i) chunks.send(1);
-  for (int i : {5, 1, 5}) chunks.send(i);
+  AvoidedPath chunks;
   for (int i = 0; i < 20; ++i) chunks.send(1);
   EXPECT_GE(chunks.share(), 5);
 }
 
 TEST(RailLoadLossTest, PathReturns_LatenessCountsForNothing) {
-  SingleChunks chunks;
-  for (int i = 0; i < 8; ++i) chunks.send(1);
-  for (int i : {5, 1, 5}) chunks.send(i);
+  AvoidedPath chunks;
   chunks.load().restart(0);
   EXPECT_EQ(chunks.share(), 8);
 }

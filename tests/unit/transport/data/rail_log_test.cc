@@ -101,14 +101,6 @@ TEST_F(RailLogTest, ProcessEndsOrTheConnectionFails_WhatIsCollectedIsWritten) {
   EXPECT_EQ(lines.lines("the rail is used again").size(), 1u);
 }
 
-TEST_F(RailLogTest, TwoRailsAreLost_OneWarningForEach) {
-  lose();
-  lose(loss("other"));
-  EXPECT_EQ(lines.warnings("rail <-> b peer is lost").size(), 1u);
-  EXPECT_EQ(lines.warnings("other <-> b peer is lost").size(), 1u);
-  EXPECT_EQ(lines.lines().size(), 2u);
-}
-
 TEST_F(RailLogTest, OtherConnectionsLoseItLater_AreOneInfoLine) {
   lose();
   now += seconds(30);

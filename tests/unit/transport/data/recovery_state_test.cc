@@ -18,8 +18,8 @@ struct RecoveryStateTest : RecoveringEnds {
 
 TEST_F(RecoveryStateTest, PairIsLost_StateHasItsCauseUntilItIsUsable) {
   bed.fail_pair(sender, 1);
-  EXPECT_TRUE(contains(state(), ", lost: fake_c:1 <-> ")) << state();
-  EXPECT_TRUE(contains(state(), "(RETRY_EXC_ERR), the ends have not agreed")) << state();
+  EXPECT_TRUE(contains_all(state(),
+                           {", lost: fake_c:1 <-> ", "(RETRY_EXC_ERR), the ends have not agreed"}));
   bed.run();
   EXPECT_TRUE(contains(state(), "(RETRY_EXC_ERR), tried again")) << state();
   bed.skip(1100ms);

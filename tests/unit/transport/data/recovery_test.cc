@@ -76,16 +76,6 @@ TEST_F(RecoveryTest, SenderIsNotPolled_ReceiverAgreesWithoutIt) {
   EXPECT_TRUE(receiver.has_seen(Kind::kAgreed, 1));
 }
 
-TEST_F(RecoveryTest, SocketIsLost_TheyAgreeByRdma) {
-  sender.socket_works = receiver.socket_works = false;
-  bed.send(1);
-  bed.fail_pair(sender, 1);
-  bed.run();
-  EXPECT_TRUE(sender.has_seen(Kind::kAgreed, 1));
-  EXPECT_TRUE(receiver.has_seen(Kind::kAgreed, 1));
-  EXPECT_EQ(sender.seen[1].arrived, 1u);
-}
-
 TEST_F(RecoveryTest, StatementIsLost_ItIsRepeated) {
   receiver.socket_works = false;
   bed.verbs.hold();  // the write does not arrive either
@@ -133,21 +123,19 @@ TEST_F(RecoveryTest, QueuePairReportsAnAccessError_ItIsNotRecovered) {
   EXPECT_FALSE(sender.recovery->on_event(*sender.connection.rails()[0].device().hca, event));
 }
 
-TEST_F(RecoveryTest, PeerStatesNonsense_TheConnectionFails) {
-  wire::PairStatement statement{};
-  statement.serial_first = statement.serial_last = 1;
-  statement.pair = 1;
-  statement.step = 7;
-  sender.recovery->on_statement(statement);
-  EXPECT_TRUE(sender.link->failed());
-}
-
-TEST_F(RecoveryTest, PeerStatesAPairThatIsNone_TheConnectionFails) {
-  wire::PairStatement statement{};
-  statement.serial_first = statement.serial_last = 1;
-  statement.pair = 2;
-  sender.recovery->on_statement(statement);
-  EXPECT_TRUE(sender.link->failed());
+TEST(RecoveryStatementTest, PeerStatesNonsenseOrAPairThatDoesNotExist_TheConnectionFails) {
+  const auto failure_after = [](uint8_t pair, uint32_t step) {
+    RecoveryBed own;
+    wire::PairStatement statement{};
+    statement.serial_first = statement.serial_last = 1;
+    statement.pair = pair;
+    statement.step = step;
+    own.sender.recovery->on_statement(statement);
+    return own.sender.link->failed() ? own.sender.link->failure().text : "";
+  };
+  EXPECT_EQ(failure_after(1, 0), "");
+  EXPECT_TRUE(contains(failure_after(1, 7), "contradicts the protocol"));
+  EXPECT_TRUE(contains(failure_after(2, 0), "a pair that this connection does not have"));
 }
 
 TEST_F(RecoveryTest, PairIsLost_IsLoggedOnceWithWhatMoved) {
@@ -157,12 +145,11 @@ TEST_F(RecoveryTest, PairIsLost_IsLoggedOnceWithWhatMoved) {
   sender.news();
   sender.recovery->finish(1, {.chunks = 2, .bytes = 4096, .receives = 0});
   ASSERT_EQ(sender.losses.size(), 1u);
-  for (const char* part :
-       {"fake_c:1 <-> ",
-        "fake_d:1 is lost: RETRY_EXC_ERR; 1 connection goes on over fake_a:1, which",
-        "takes over 2 chunks of 4096 bytes", "until then 1 connection has no failover", "Fix: "}) {
-    EXPECT_TRUE(contains(sender.losses[0], part)) << part << " in " << sender.losses[0];
-  }
+  EXPECT_TRUE(contains_all(
+      sender.losses[0],
+      {"fake_c:1 <-> ",
+       "fake_d:1 is lost: RETRY_EXC_ERR; 1 connection goes on over fake_a:1, which",
+       "takes over 2 chunks of 4096 bytes", "until then 1 connection has no failover", "Fix: "}));
   bed.run();
   skip_a_second();
   EXPECT_EQ(sender.losses.size(), 1u);
@@ -214,22 +201,16 @@ TEST_F(RecoveryTest, EndsHaveAgreedAndAreNotCalled_WhatMovesIsLoggedLater) {
   EXPECT_FALSE(contains(sender.losses[1], "yet to move")) << sender.losses[1];
 }
 
-TEST_F(RecoveryTest, Closed_NoQueuePairIsTouched) {
+TEST_F(RecoveryTest, Closed_NoQueuePairIsTouchedOrNamed) {
   bed.fail_pair(sender, 1);
+  EXPECT_NE(sender.recovery->state_text(), "");
   sender.recovery->close();
+  EXPECT_EQ(sender.recovery->state_text(), "") << "the watchdog's link outlives the QPs";
   bed.fail_pair(sender, 0);
   bed.skip(5s);
   sender.recovery->on_tick(bed.now());
   EXPECT_EQ(sender.qp(0)->state, IBV_QPS_RTS);
   EXPECT_EQ(sender.qp(1)->state, IBV_QPS_ERR);
-}
-
-// As the watcher calls it for the watchdog, whose link outlives the QPs.
-TEST_F(RecoveryTest, Closed_StateTextNamesNoPair) {
-  bed.fail_pair(sender, 1);
-  EXPECT_NE(sender.recovery->state_text(), "");
-  sender.recovery->close();
-  EXPECT_EQ(sender.recovery->state_text(), "");
 }
 
 // Else the watcher, which wakes up at the deadline, would not sleep any more.

@@ -85,35 +85,5 @@ TEST_F(ReviverTest, PortsAreQueried_TheTickDoesNotQueryThem) {
   EXPECT_FALSE(sender.recovery->on_tick(bed.now()));
 }
 
-TEST_F(ReviverTest, PathIsSlow_ItsPairWaitsForTheNextPause) {
-  bed.slow.on_failure(sender.recovery->state_text(), bed.now(), 1s);  // of another path
-  ASSERT_TRUE(sender.recovery->on_tick(bed.now()));
-  const std::string text = sender.recovery->state_text();  // ", lost: PATH (RETRY_EXC_ERR)"
-  const std::string path = text.substr(8, text.find(" (") - 8);
-  bed.slow.on_failure(path, bed.now(), 100ms);
-  sender.recovery->revive_pairs(bed.now(), bed.slow);
-  EXPECT_EQ(sender.qp(1)->state, IBV_QPS_ERR);
-  EXPECT_FALSE(sender.recovery->on_tick(bed.now()));
-  bed.skip(2100ms);
-  bed.tick();
-  EXPECT_EQ(sender.qp(1)->state, IBV_QPS_RTS);
-}
-
-// The fake verbs take no time.
-TEST_F(ReviverTest, RevivalFails_ItIsTriedAgainAfterALongerPause) {
-  bed.verbs.fail_call(fake_verbs::Call::kModifyToRtr, ENETUNREACH);
-  auto tick = [&] {  // the peer does nothing
-    if (sender.recovery->on_tick(bed.now())) sender.recovery->revive_pairs(bed.now(), bed.slow);
-  };
-  tick();
-  EXPECT_EQ(bed.verbs.failures_left(fake_verbs::Call::kModifyToRtr), 0);
-  bed.skip(1100ms);
-  tick();
-  EXPECT_NE(sender.qp(1)->state, IBV_QPS_RTS);
-  bed.skip(1100ms);
-  tick();
-  EXPECT_EQ(sender.qp(1)->state, IBV_QPS_RTS);
-}
-
 }  // namespace
 }  // namespace gdr::transport

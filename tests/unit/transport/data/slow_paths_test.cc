@@ -9,10 +9,6 @@ using namespace std::chrono_literals;
 
 const SlowPaths::Time kStart = std::chrono::steady_clock::now();
 
-TEST(SlowPaths, NothingHasFailed_NoPathIsPaused) {
-  EXPECT_FALSE(SlowPaths().is_paused("a", kStart, false));
-}
-
 TEST(SlowPaths, AttemptTookASecond_ThatPathAloneIsPausedForTen) {
   SlowPaths paths;
   paths.on_failure("a", kStart, 1s);

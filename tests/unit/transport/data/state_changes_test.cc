@@ -12,7 +12,7 @@ using fake_verbs::Call;
 using namespace std::chrono_literals;
 
 // A QP that is to be connected to itself over RoCE.
-struct StateChangesTest : testing::Test {
+struct QpToConnect {
   ManualClock clock;
   ConnectionOptions options;
   Fabric fabric{test_options(), true};
@@ -21,7 +21,7 @@ struct StateChangesTest : testing::Test {
   ibv_qp* qp = end.qps()[0].qp.get();
   StateChanges changes;
 
-  void SetUp() override {
+  QpToConnect() {
     options.now = clock.as_now();
     const QueuePairPath path{&end.address(), &end.address(), qp->qp_num, 0, 0, {}};
     changes.add(to_init(end.device(), qp, options));
@@ -38,6 +38,8 @@ struct StateChangesTest : testing::Test {
   }
   Result<bool> result = false;
 };
+
+struct StateChangesTest : testing::Test, QpToConnect {};
 
 TEST_F(StateChangesTest, NothingFails_AllAreMadeInOneStep) {
   EXPECT_TRUE(changes.step(options).value());
@@ -56,13 +58,6 @@ TEST_F(StateChangesTest, AnyChangeTimesOut_EachHasItsOwnRetries) {
   EXPECT_EQ(changes.take_retries(), 0u) << "each counts once";
 }
 
-// Some drivers return the negative value.
-TEST_F(StateChangesTest, NegativeErrno_IsTheSame) {
-  fabric.verbs.fail_call(Call::kModifyToRtr, -ETIMEDOUT, 0, 1);
-  EXPECT_EQ(run(), 100ms);
-  EXPECT_TRUE(result.value());
-}
-
 // 34 retries with pauses of 100 to 3400 ms, as NCCL's net_ib has them.
 TEST_F(StateChangesTest, TimesOutForGood_FailsAfterAMinuteAndNamesAddressAndFix) {
   fabric.verbs.fail_call(Call::kModifyToRtr, ETIMEDOUT, 0, 1000);
@@ -70,43 +65,44 @@ TEST_F(StateChangesTest, TimesOutForGood_FailsAfterAMinuteAndNamesAddressAndFix)
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().sys_errno, ETIMEDOUT);
   EXPECT_EQ(fabric.verbs.failures_left(Call::kModifyToRtr), 1000 - 35);
-  for (const char* part :
-       {"of fake_a:1 to RTR failed 35 times in 59500 ms: Connection "
-        "timed out (errno 110): the peer's address ",
-        "::ffff:10.0.0.1", "neighbour discovery", "Fix: ", "NCCL_IB_MQP_RETRY_CNT"}) {
-    EXPECT_TRUE(contains(result.error().text, part)) << part << " in " << result.error().text;
+  EXPECT_TRUE(
+      contains_all(result.error().text,
+                   {"of fake_a:1 to RTR failed 35 times in 59500 ms: Connection "
+                    "timed out (errno 110): the peer's address ",
+                    "::ffff:10.0.0.1", "neighbour discovery", "Fix: ", "NCCL_IB_MQP_RETRY_CNT"}));
+}
+
+TEST(StateChanges, ErrorCountPauseAndRetryAll_DecideHowOftenItIsTried) {
+  const struct {
+    const char* name;
+    int error;
+    int failures;
+    void (*change)(ConnectionOptions&);
+    std::chrono::milliseconds time;
+    const char* failure;  // a part of its text; null: the change succeeds
+  } cases[] = {
+      // Some drivers return the negative value.
+      {"NegativeErrno", -ETIMEDOUT, 1, [](auto&) {}, 100ms, nullptr},
+      {"OtherError", ENETUNREACH, 1, [](auto&) {}, 0ms, "no route to the peer"},
+      {"RetryAll", ENETUNREACH, 1, [](auto& some) { some.modify_retry_all = true; }, 100ms,
+       nullptr},
+      {"CountAndPauseOfTheUser", ETIMEDOUT, 3,
+       [](auto& some) { some.modify_retries = 2, some.modify_retry_pause = 50ms; }, 150ms,
+       "failed 3 times"},
+      {"NoRetries", ETIMEDOUT, 1, [](auto& some) { some.modify_retries = 0; }, 0ms, "RTR failed"},
+  };
+  for (const auto& one : cases) {
+    SCOPED_TRACE(one.name);
+    QpToConnect own;
+    one.change(own.options);
+    own.fabric.verbs.fail_call(Call::kModifyToRtr, one.error, 0, one.failures);
+    EXPECT_EQ(own.run(), one.time);
+    ASSERT_EQ(own.result.has_value(), one.failure == nullptr);
+    if (own.result) continue;
+    const std::string& text = own.result.error().text;
+    EXPECT_TRUE(contains(text, one.failure)) << text;
+    EXPECT_EQ(contains(text, "times"), contains(one.failure, "times"));
   }
-}
-
-TEST_F(StateChangesTest, OtherError_IsFinalUnlessAllAreTriedAgain) {
-  fabric.verbs.fail_call(Call::kModifyToRtr, ENETUNREACH);
-  EXPECT_EQ(run(), 0ms);
-  ASSERT_FALSE(result);
-  EXPECT_TRUE(contains(result.error().text, "no route to the peer")) << result.error().text;
-  EXPECT_FALSE(contains(result.error().text, "times")) << result.error().text;
-}
-
-TEST_F(StateChangesTest, RetryAll_TriesAgainAfterAnyError) {
-  options.modify_retry_all = true;
-  fabric.verbs.fail_call(Call::kModifyToRtr, ENETUNREACH);
-  EXPECT_EQ(run(), 100ms);
-  EXPECT_TRUE(result.value());
-}
-
-TEST_F(StateChangesTest, UserChoosesCountAndPause_TheyAreUsed) {
-  options.modify_retries = 2;
-  options.modify_retry_pause = 50ms;
-  fabric.verbs.fail_call(Call::kModifyToInit, ETIMEDOUT, 0, 3);
-  EXPECT_EQ(run(), 150ms);
-  ASSERT_FALSE(result);
-  EXPECT_TRUE(contains(result.error().text, "failed 3 times")) << result.error().text;
-}
-
-TEST_F(StateChangesTest, NoRetriesWanted_TheFirstFailureIsFinal) {
-  options.modify_retries = 0;
-  fabric.verbs.fail_call(Call::kModifyToRtr, ETIMEDOUT);
-  EXPECT_EQ(run(), 0ms);
-  EXPECT_FALSE(result);
 }
 
 TEST_F(StateChangesTest, SeveralRetries_AreLoggedByTwoLines) {

@@ -24,6 +24,16 @@ struct WatchdogTest : testing::Test {
       channels.push_back(FrameChannel(std::move(sockets[1])));
     }
   }
+  void add_stalled_link() {
+    add_links(1, {"b", 4711});
+    links[0]->count_posted();
+  }
+  // The peer of the first link answers the query.
+  void answer() {
+    channels[0].queue_text(wire::FrameKind::kState, "receiver posted 1 completed 0");
+    ASSERT_TRUE(channels[0].flush());
+    EXPECT_TRUE(links[0]->on_readable(now));
+  }
   void pass(int time) {
     for (int i = 0; i < time; ++i) {
       now += seconds(1);
@@ -61,17 +71,15 @@ TEST_F(WatchdogTest, ManyLinksStall_OneLineAndOneQuery) {
   pass(120);
   const std::vector<std::string> warnings = lines.warnings("no progress");
   ASSERT_EQ(warnings.size(), 1u);
-  EXPECT_TRUE(contains(warnings[0], "link 40: no progress for 60 s")) << warnings[0];
-  EXPECT_TRUE(contains(warnings[0], "sender posted 2 completed 0")) << warnings[0];
-  EXPECT_TRUE(contains(warnings[0], "63 other connections")) << warnings[0];
-  EXPECT_TRUE(contains(warnings[0], "2 peer processes")) << warnings[0];
+  EXPECT_TRUE(
+      contains_all(warnings[0], {"link 40: no progress for 60 s", "sender posted 2 completed 0",
+                                 "63 other connections", "2 peer processes"}));
   EXPECT_EQ(queries(), 1);
   EXPECT_EQ(stalls, 1);
 }
 
 TEST_F(WatchdogTest, LinkStalls_LineNamesThePeerProcess) {
-  add_links(1, {"b", 4711});
-  links[0]->count_posted();
+  add_stalled_link();
   pass(61);
   EXPECT_EQ(lines.warnings("no progress for 60 s with process 4711 on b; sender posted").size(),
             1u);
@@ -98,8 +106,7 @@ TEST_F(WatchdogTest, LinkOfACommunicatorStalls_LineNamesItAndWhatRunsOnIt) {
 
 // A process that is stopped keeps its sockets; a healthy one answers at once.
 TEST_F(WatchdogTest, PeerDoesNotAnswer_IsNamedOnceWithAFix) {
-  add_links(1, {"b", 4711});
-  links[0]->count_posted();
+  add_stalled_link();
   pass(65);
   EXPECT_EQ(lines.warnings().size(), 1u);
   pass(60);
@@ -110,30 +117,23 @@ TEST_F(WatchdogTest, PeerDoesNotAnswer_IsNamedOnceWithAFix) {
 }
 
 TEST_F(WatchdogTest, PeerAnswersLate_ItsStateIsLogged) {
-  add_links(1, {"b", 4711});
-  links[0]->count_posted();
+  add_stalled_link();
   pass(70);
-  channels[0].queue_text(wire::FrameKind::kState, "receiver posted 1 completed 0");
-  ASSERT_TRUE(channels[0].flush());
-  EXPECT_TRUE(links[0]->on_readable(now));
+  answer();
   EXPECT_EQ(lines.warnings("the peer reports: receiver posted 1").size(), 1u);
 }
 
 TEST_F(WatchdogTest, PeerAnswers_IsNotSuspected) {
-  add_links(1, {"b", 4711});
-  links[0]->count_posted();
+  add_stalled_link();
   pass(62);
-  channels[0].queue_text(wire::FrameKind::kState, "receiver posted 1 completed 0");
-  ASSERT_TRUE(channels[0].flush());
-  EXPECT_TRUE(links[0]->on_readable(now));
+  answer();
   pass(60);
   EXPECT_TRUE(lines.warnings("has not answered").empty());
 }
 
 // The answer may be there, unread.
 TEST_F(WatchdogTest, ThisProcessWasStoppedItself_PeerHasMoreTime) {
-  add_links(1, {"b", 4711});
-  links[0]->count_posted();
+  add_stalled_link();
   pass(62);
   now += seconds(100);
   pass(1);
@@ -146,8 +146,7 @@ TEST_F(WatchdogTest, SocketEndsBeforeTheAnswer_NoAnswerIsExpected) {
   for (int error : {ETIMEDOUT, 0}) {
     links.clear();
     channels.clear();
-    add_links(1, {"b", 4711});
-    links[0]->count_posted();
+    add_stalled_link();
     pass(62);
     links[0]->on_socket_end(Error{Code::kRemote, "it ended", error}, {}, now);
     pass(60);
@@ -164,8 +163,7 @@ TEST_F(WatchdogTest, OneLinkStalls_LineSpeaksOfNoOther) {
 }
 
 TEST_F(WatchdogTest, StallsAgainAfterItMovedOn_IsLoggedAgain) {
-  add_links(1, {"b", 1});
-  links[0]->count_posted();
+  add_stalled_link();
   pass(70);
   links[0]->count_completed();
   pass(10);
@@ -218,8 +216,7 @@ TEST_F(WatchdogTest, ProgressOrIdleOrFailed_IsQuiet) {
 
 TEST_F(WatchdogTest, TurnedOff_IsQuiet) {
   Watchdog off(seconds(0));
-  add_links(1, {"b", 1});
-  links[0]->count_posted();
+  add_stalled_link();
   for (int i = 0; i < 1000; ++i) {
     now += seconds(1);
     links[0]->on_tick(now);

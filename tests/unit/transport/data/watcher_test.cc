@@ -157,18 +157,6 @@ TEST(Watcher, ConnectionFails_RailsThatWereLostAreLoggedBefore) {
   watcher->remove(watched.link.get());
 }
 
-TEST(Watcher, RailIsLostAndReturns_IsLoggedAMomentLater) {
-  auto watcher = Watcher::start(std::chrono::seconds(0)).value();
-  RecordedLog log;
-  WatchedLink watched;
-  watcher->add(watched.link, {});
-  watcher->recovery_hooks().rail_lost(loss_of_a_port());
-  watcher->recovery_hooks().rail_returned("fake_a:1", "b fake_b:1");
-  EXPECT_TRUE(wait_for([&] { return log.lines("the rail is used again").size() == 1; }));
-  EXPECT_EQ(log.warnings("is lost").size(), 1u);
-  watcher->remove(watched.link.get());
-}
-
 TEST(Watcher, EventsMustNotFail_FatalEventIsOnlyLogged) {
   fake_verbs::FakeVerbs verbs;
   auto* device = verbs.add_hca(fake_verbs::HcaConfig::infiniband("fake_e", 5));
@@ -186,18 +174,6 @@ TEST(Watcher, EventsMustNotFail_FatalEventIsOnlyLogged) {
   ASSERT_TRUE(wait_for([&] { return watched.link->failed(); }));
   EXPECT_EQ(watched.link->failure().code, Code::kRemote);
   watcher->remove(watched.link.get());
-}
-
-// Only the receiver's flush uses that QP.
-TEST(Watcher, FatalEventOfTheFlushQueuePair_FailsItsConnection) {
-  CommPair pair;
-  uint32_t flush = 0;
-  for (const auto& [number, cap] : pair.verbs.queue_pairs()) {
-    if (number != qp_number(*pair.receiver) && number != qp_number(*pair.sender)) flush = number;
-  }
-  ASSERT_NE(flush, 0u);
-  pair.verbs.raise_event("fake_b", IBV_EVENT_QP_FATAL, pair.verbs.find(flush));
-  EXPECT_TRUE(wait_for([&] { return pair.receiver->connection().failed(); }));
 }
 
 // Both ports of an HCA are devices of their own, and share its context.
@@ -219,9 +195,8 @@ TEST(Watcher, PortGoesDown_WarnsAndFailsNothing) {
   const std::vector<std::string> logged = log.lines("fake_a");
   ASSERT_EQ(logged.size(), 2u);
   EXPECT_TRUE(logged[0].starts_with("WARN ")) << logged[0];
-  EXPECT_TRUE(contains(logged[0], "fake_a:1 reports")) << logged[0];
-  EXPECT_TRUE(contains(logged[0], "retried by the HCA for NCCL_IB_TIMEOUT")) << logged[0];
-  EXPECT_TRUE(contains(logged[0], "Fix: ")) << logged[0];
+  EXPECT_TRUE(contains_all(
+      logged[0], {"fake_a:1 reports", "retried by the HCA for NCCL_IB_TIMEOUT", "Fix: "}));
   EXPECT_TRUE(logged[1].starts_with("INFO ")) << logged[1];
   EXPECT_TRUE(contains(logged[1], "fake_a:1 reports")) << logged[1];
   pair.exchange(10);
