@@ -74,6 +74,9 @@ Status Registrar::register_gpu(const RegistrationScope& scope, const MemoryRegio
     if (direct || goes_on_without(scope, rail, direct.error())) continue;
     const std::string pair = pair_text(gpu, *scope.hcas[rail]);
     if (handle->is_users()) return tl::unexpected(decline(pair, region, direct.error()));
+    // It may be a user's buffer of the same size as NCCL's own (OwnAllocations::claim), without
+    // which NCCL goes on.
+    own_flags_.store(wire::kAfterDecline, std::memory_order_relaxed);
     return fail(direct.error().code,
                 pair + ": GPU memory of " + std::to_string(region.bytes) +
                     " bytes cannot be registered. " + direct.error().text,

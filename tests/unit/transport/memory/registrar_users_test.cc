@@ -179,5 +179,27 @@ TEST(RelayedBuffers, AnotherOfTheSameSize_IsNcclsOwnAtASender) {
   EXPECT_TRUE(!own->is_users() && users->is_users()) << "only senders relay";
 }
 
+// It may be a user's buffer, without which NCCL goes on.
+TEST(RelayedBuffers, RefusedOneOfTheSameSize_MarksWhatIsSentAfterIt) {
+  const fake_cuda::Driver& cuda = fake_cuda::Driver::load();
+  ASSERT_TRUE(cuda::CudaDriver::shared().has_value());
+  CommPair pair;
+  MemoryOptions relaying;
+  relaying.relays = true;
+  Registrar registrar(shared(relaying));
+  fake_cuda::DeviceBuffer one(cuda, 0, kOwnBytes), other(cuda, 0, kOwnBytes);
+  auto register_at = [&](const fake_cuda::DeviceBuffer& buffer) {
+    const MemoryRegion region{reinterpret_cast<uintptr_t>(buffer.get()), kOwnBytes, true};
+    return registrar.register_memory(pair.sender->connection().registration_scope(), region);
+  };
+  const auto own = register_at(one);
+  ASSERT_TRUE(own);
+  EXPECT_EQ((*own)->slot_flags->load(), 0);
+  pair.verbs.fail_call(Call::kRegDmabufMr, ENOMEM);
+  pair.verbs.fail_call(Call::kRegMr, EFAULT);
+  EXPECT_FALSE(register_at(other));
+  EXPECT_EQ((*own)->slot_flags->load(), wire::kAfterDecline);
+}
+
 }  // namespace
 }  // namespace gdr::transport
