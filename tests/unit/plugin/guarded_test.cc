@@ -1,8 +1,6 @@
 #include "plugin/guarded.h"
 
 #include <gmock/gmock.h>
-#include <pthread.h>
-#include <unistd.h>
 
 #include <new>
 #include <stdexcept>
@@ -55,27 +53,6 @@ TEST(Guarded, AnyOtherException_IsAnInternalError) {
   RecordedLog log;
   EXPECT_EQ(throwing(std::logic_error("a bug")), abi::ncclInternalError);
   EXPECT_THAT(log.warnings(), ElementsAre(HasSubstr("regMr: unexpected exception: a bug")));
-}
-
-// The C library cancels a thread by an exception of its own and ends a process that swallows it.
-TEST(Guarded, CancelledThread_IsLeftToTheCLibrary) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "sanitizers do not follow the unwinding of a cancelled thread's stack";
-#endif
-  RecordedLog log;
-  pthread_t thread;
-  auto wait_for_cancellation = [](void*) -> void* {
-    (void)guarded("init", []() -> abi::ncclResult_t {
-      for (;;) pause();
-    });
-    return nullptr;
-  };
-  ASSERT_EQ(pthread_create(&thread, nullptr, wait_for_cancellation, nullptr), 0);
-  ASSERT_EQ(pthread_cancel(thread), 0);
-  void* result = nullptr;
-  ASSERT_EQ(pthread_join(thread, &result), 0);
-  EXPECT_EQ(result, PTHREAD_CANCELED);
-  EXPECT_THAT(log.lines(), IsEmpty());
 }
 
 }  // namespace
