@@ -181,17 +181,19 @@ class GpuServer(Case):
         self.assertEqual([one["address"] for one in read["switches"]],
                          [one["address"] for one in live["switches"]])
 
-    def test_generated_topology_has_the_gpu_next_to_its_rail(self):
-        """With one GPU left, and one rail that is not below its switch, the tree shows no distances."""
+    def test_generated_topology_has_gpus_next_to_their_rails(self):
+        """Two GPUs of one socket, with rails of the other one: the tree shows no distances."""
         guest = self.machines[0]
         self.addCleanup(guest.run, "echo 1 > /sys/bus/pci/rescan")
-        guest.run("; ".join(f"echo 1 > {gpu}/remove" for gpu in self.gpus[1:]))
-        name = self.expected[1]
-        output = guest.run(f"{self.environment}\nexport GDR_NCCL_RAIL_MAP='GPU0={name}'\n" +
+        guest.run("; ".join(f"echo 1 > {gpu}/remove" for gpu in self.gpus[2:]))
+        rails = self.expected[2:]
+        rail_map = ";".join(f"GPU{gpu}={name}" for gpu, name in enumerate(rails))
+        output = guest.run(f"{self.environment}\nexport GDR_NCCL_RAIL_MAP='{rail_map}'\n" +
                            perf("sendrecv", "--dev 0 --end 8 --iters 10")).output
         self.assertIn("NCCL_TOPO_FILE set to /proc/self/fd/", output)
         self.assertNotIn("NCCL WARN", output)
-        self.assertRegex(output, rf"map GPU0 .* rail 0 {name}:1 path PIX ")
+        for gpu, name in enumerate(rails):
+            self.assertRegex(output, rf"map GPU{gpu} .* rail {gpu} {name}:1 path PIX ")
 
 
 class LateNeighbours(Case):
