@@ -78,10 +78,12 @@ LiveDecision decide_live(const config::Options& options, const transport::Discov
   (void)topology::add_gpu_links(&machine, topology::uses_cuda()
                                               ? topology::LoadNvml::kYes
                                               : topology::LoadNvml::kOnlyIfLoaded);
-  if (std::optional<Finding> no_room = short_bar1(machine, options)) {
-    live.withheld = to_string(*no_room);
-    findings.push_back(std::move(*no_room));
-    for (topology::Hca& hca : machine.hcas) hca.gpudirect = false;
+  if (std::optional<Bar1Shortage> shortage = short_bar1(machine, options)) {
+    if (shortage->withheld) {
+      live.withheld = to_string(shortage->finding);
+      for (topology::Hca& hca : machine.hcas) hca.gpudirect = false;
+    }
+    findings.push_back(std::move(shortage->finding));
   }
   topology::DecisionOptions decision = config::decision_options(options, machine);
   live.rails = topology::decide(std::move(machine), std::move(decision), std::move(findings));

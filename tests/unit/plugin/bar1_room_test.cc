@@ -42,12 +42,22 @@ TEST(Bar1Room, FreeBar1_IsEnoughOrAWarningWithTheNumbers) {
   machine.gpus = {topology::Gpu{}, gpu_with(kDefault)};
   EXPECT_FALSE(short_bar1(machine, {}).has_value()) << "unknown, and just enough";
   machine.gpus.push_back(gpu_with(kDefault - 1));
-  const std::optional<Finding> seen = short_bar1(machine, {});
+  std::optional<Bar1Shortage> seen = short_bar1(machine, {});
   ASSERT_TRUE(seen.has_value());
-  EXPECT_EQ(seen->severity, Severity::kWarning);
-  EXPECT_THAT(to_string(*seen),
+  EXPECT_EQ(seen->finding.severity, Severity::kWarning);
+  EXPECT_FALSE(seen->withheld) << "other processes may have seen more";
+  EXPECT_THAT(to_string(seen->finding),
               AllOf(HasSubstr("GPU 0000:1a:00.0"), HasSubstr("34 MiB of its BAR1 of 256 MiB"),
                     HasSubstr("need 35 MiB at least"), HasSubstr("NCCL_NET_GDR_READ=0")));
+  machine.gpus.push_back(gpu_with(0));
+  machine.gpus.back().bar1->bytes = kDefault - 1;
+  seen = short_bar1(machine, {});
+  ASSERT_TRUE(seen.has_value());
+  EXPECT_TRUE(seen->withheld) << "the same for all processes, whatever another GPU has";
+  EXPECT_THAT(seen->finding.text, HasSubstr("is not offered to NCCL"));
+  machine.gpus.back().bar1->bytes = 0;
+  EXPECT_FALSE(short_bar1(machine, {})->withheld) << "unknown";
+  machine.gpus.pop_back();
   machine.gpus.back().c2c_links = 10;
   EXPECT_FALSE(short_bar1(machine, {}).has_value()) << "C2C needs no BAR1";
 }
