@@ -16,8 +16,8 @@ install(DIRECTORY nccl-tests-config DESTINATION ${CMAKE_INSTALL_DATADIR}/nccl-ne
 # A command is in PATH; its modules are found beside the file that the link leads to.
 set(burn_in ${CMAKE_BINARY_DIR}/packaging/nccl-gdr-burn-in)
 file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/packaging)
-file(CREATE_LINK ../${CMAKE_INSTALL_DATADIR}/nccl-net-gdr/nccl-tests-config/nccl-gdr-burn-in ${burn_in}
-  SYMBOLIC)
+file(RELATIVE_PATH data_from_bin ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_DATADIR})
+file(CREATE_LINK ${data_from_bin}/nccl-net-gdr/nccl-tests-config/nccl-gdr-burn-in ${burn_in} SYMBOLIC)
 install(FILES ${burn_in} DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)
 
 # --- Licences and documents ---

@@ -40,11 +40,13 @@ class Install(unittest.TestCase):
         cls.plugin = cls.prefix / LIBDIR / "libnccl-net-gdr.so"
         cls.softhca = cls.prefix / LIBDIR / "nccl-net-gdr/softhca/libibverbs.so.1"
 
+    def binaries(self):
+        return {path for path in self.prefix.rglob("*")
+                if path.is_file() and not path.is_symlink() and path.read_bytes().startswith(b"\x7fELF")}
+
     def test_libraries_and_programs_are_these_alone(self):
-        binaries = {path for path in self.prefix.rglob("*")
-                    if path.is_file() and not path.is_symlink() and path.read_bytes().startswith(b"\x7fELF")}
-        self.assertEqual(binaries, {self.program, self.program.with_name("nccl-gdr-diagnose"), self.plugin,
-                                    self.softhca})
+        self.assertEqual(self.binaries(), {self.program, self.program.with_name("nccl-gdr-diagnose"), self.plugin,
+                                           self.softhca})
         # NCCL loads libibverbs.so, and libibverbs.so.1 only where there is none.
         link = self.softhca.with_name("libibverbs.so")
         self.assertEqual(sorted(self.prefix.rglob("libibverbs*")), [link, self.softhca])
@@ -52,7 +54,7 @@ class Install(unittest.TestCase):
         self.assertEqual(list(self.prefix.rglob("__pycache__")), [])
 
     def test_no_binary_has_a_search_path_of_its_own(self):
-        for binary in (self.program, self.plugin, self.softhca):
+        for binary in self.binaries():
             self.assertNotRegex(output_of("readelf", "-d", binary), "RUNPATH|RPATH")
 
     def test_plugin_exports_only_its_tables(self):
