@@ -14,27 +14,45 @@ from burn_in.rails import End, Rail
 
 _MEET_LIMIT_S = 60
 _HELLO_LIMIT_S = 10
+_FIRST_LIMIT_S = 3  # a partner sends its hello as soon as it has connected
 _MESSAGE_LIMIT_S = 300  # above what a measurement takes
 _MOST_BYTES = 1 << 22
-_HELLO = "nccl-gdr-burn-in 1"  # with the version of the messages
+_PROGRAM = "nccl-gdr-burn-in "
+_HELLO = _PROGRAM + "1"  # with the version of the messages
+
+
+class OtherProgram(Failure):
+    """What is at the other end is not a burn-in: a port scan, say, or another service."""
 
 
 class Link:
     """The connection, and what the other machine has."""
 
-    def __init__(self, connection, rails, tools):
+    def __init__(self, connection, rails, tools, limit_s=_HELLO_LIMIT_S):
         self._socket = connection
         self.address = connection.getsockname()[0]  # by which the other machine reaches this one
         self._lines = connection.makefile("r", encoding="utf-8", errors="replace")
-        self.send({"hello": _HELLO, "tools": dataclasses.asdict(tools),
-                   "rails": [dataclasses.asdict(rail) for rail in rails]})
-        hello = self.receive(_HELLO_LIMIT_S)
-        if hello.get("hello") != _HELLO:
-            raise Failure("the other machine has another release of nccl-gdr-burn-in, or something "
-                          "else answers", "install the same on both, or give --root a free port")
-        self.tools = Tools(**hello["tools"])
-        self.rails = [Rail(End(**rail["host"]), [End(**gpu) for gpu in rail["gpus"]])
-                      for rail in hello["rails"]]
+        try:
+            self.send({"hello": _HELLO, "tools": dataclasses.asdict(tools),
+                       "rails": [dataclasses.asdict(rail) for rail in rails]})
+            hello = self.receive(limit_s)
+        except Failure as failure:
+            raise OtherProgram(failure.text, failure.fix, ends=True)
+        if not str(hello.get("hello")).startswith(_PROGRAM):
+            raise OtherProgram("something else than nccl-gdr-burn-in answers",
+                               "give --root HOST:PORT with a port that is free")
+        self._read(hello)
+
+    def _read(self, hello):
+        try:
+            if hello["hello"] != _HELLO:
+                raise ValueError(hello["hello"])
+            self.tools = Tools(**hello["tools"])
+            self.rails = [Rail(End(**rail["host"]), [End(**gpu) for gpu in rail["gpus"]])
+                          for rail in hello["rails"]]
+        except (KeyError, TypeError, ValueError):
+            raise Failure("the other machine has another release of nccl-gdr-burn-in",
+                          "install the same on both")
 
     def send(self, message):
         try:
@@ -46,7 +64,7 @@ class Link:
         try:
             self._socket.settimeout(limit_s)
             message = json.loads(self._lines.readline(_MOST_BYTES) or "null")
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise _left(error)
         if not isinstance(message, dict):
             raise _left("its connection was closed")
@@ -72,19 +90,27 @@ def is_own(address):
 
 
 def accept(port, rails, tools, limit_s=_MEET_LIMIT_S):
-    """Rank 0 waits for rank 1, at all addresses: a host's own name may lead to 127.0.1.1."""
+    """Rank 0 waits for rank 1, at all addresses: a host's own name may lead to 127.0.1.1. Who else
+    connects is dropped."""
+    deadline = time.monotonic() + limit_s
     try:
         listener = socket.create_server(("", port))
     except OSError as error:
         raise Failure(f"cannot listen at TCP port {port}: {error.strerror}",
                       "give --root HOST:PORT with a port that is free")
     with listener:
-        listener.settimeout(limit_s)
-        try:
-            return Link(listener.accept()[0], rails, tools)
-        except socket.timeout:
-            raise Failure(f"the other machine did not connect to TCP port {port} in {limit_s} s",
-                          "start the same command on it, and let TCP through the firewall")
+        while time.monotonic() < deadline:
+            listener.settimeout(max(deadline - time.monotonic(), 0.01))
+            try:
+                connection = listener.accept()[0]
+            except socket.timeout:
+                break
+            try:
+                return Link(connection, rails, tools, _FIRST_LIMIT_S)
+            except OtherProgram:
+                connection.close()
+    raise Failure(f"the other machine did not connect to TCP port {port} in {limit_s} s",
+                  "start the same command on it, and let TCP through the firewall")
 
 
 def connect(address, rails, tools, limit_s=_MEET_LIMIT_S):

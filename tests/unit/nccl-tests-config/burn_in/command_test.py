@@ -39,6 +39,7 @@ class CommandTest(unittest.TestCase):
                 (["remote", "--root", ":4000"], {}, "remote needs --root HOST"),
                 (["remote", "--root", "127.0.0.1:x"], {}, "the port x"),
                 (["remote", "--root", "127.0.0.1:65536"], {}, "the port 65536"),
+                (["remote", "--root", "no-such-host.invalid"], {}, "--root no-such-host.invalid"),
                 (["remote", "--root", "127.0.0.1", "--rank", "2"], {}, "this is rank 2"),
                 (["remote"], {"MASTER_ADDR": "127.0.0.1", "SLURM_PROCID": "3"}, "this is rank 3")):
             with self.subTest(arguments):
@@ -52,6 +53,13 @@ class CommandTest(unittest.TestCase):
             status, errors = run("local", GDR_TOOL=tool)
             self.assertEqual(status, 3)
             self.assertIn(text, errors)
+
+    def test_ErrorOfTheProgram_ExitsWith3(self):
+        for error in (KeyError("rails"), TypeError("none"), OSError("full")):
+            with mock.patch.object(_COMMAND.rails, "read", side_effect=error):
+                status, errors = run("local")
+            self.assertEqual(status, 3)
+            self.assertRegex(errors, rf"{type(error).__name__}.*\n.*report it with the lines above")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Measurements by programs that listen and connect as perftest's do, here and elsewhere."""
 
+import contextlib
 import os
 import pathlib
 import socket
@@ -38,6 +39,23 @@ else:
         print("#bytes #iterations BW peak[Gb/sec] BW average[Gb/sec]")
         print(options["size"], 100, 0.0, {"mlx5_0": 100, "mlx5_1": 200}[options["ib-dev"]])
 """
+
+
+def call(port, texts):
+    """Connects to the port once for each text and sends it; with None, waits to be dropped."""
+    for text in texts:
+        while True:
+            try:
+                connection = socket.create_connection(("127.0.0.1", port))
+                break
+            except OSError:
+                time.sleep(0.01)
+        with connection:
+            if text is not None:
+                connection.sendall(text)
+                connection.shutdown(socket.SHUT_WR)
+            with contextlib.suppress(OSError):
+                connection.recv(1 << 16)
 
 
 class ProgramsTest(unittest.TestCase):
@@ -136,15 +154,46 @@ class ProgramsTest(unittest.TestCase):
             partner.accept(port, [], perftest.Tools(""))
 
     def test_WhatDoesNotSpeakTheProtocol_IsReported(self):
-        for answer, text in ((b"SSH-2.0\n", "does not answer"), (b"", "was closed"),
-                             (b'{"hello": "nccl-gdr-burn-in 0"}\n', "another release")):
+        hello = '{"hello": "nccl-gdr-burn-in %d", "tools": %s, "rails": %s}\n'
+        for answer, text in (
+                ("SSH-2.0\n", "does not answer"), ("", "was closed"),
+                ("[" * 99999, "does not answer"),
+                ('{"hello": 1}\n', "something else"), ("{}\n", "something else"),
+                ('{"hello": "nccl-gdr-burn-in 1"}\n', "another release"),
+                (hello % (0, '{"nccl_gdr": ""}', "[]"), "another release"),
+                (hello % (1, '{"nccl_gdr": "", "new": 1}', "[]"), "another release"),
+                (hello % (1, "{}", "[]"), "another release"),
+                (hello % (1, '{"nccl_gdr": ""}', '[{"host": {}, "gpus": []}]'), "another release"),
+                (hello % (1, '{"nccl_gdr": ""}', "[1]"), "another release")):
             with socket.create_server(("127.0.0.1", 0)) as listener:
                 theirs = socket.create_connection(listener.getsockname())
                 ours = listener.accept()[0]
             with ours, theirs, self.assertRaisesRegex(Failure, text):
-                theirs.sendall(answer)
+                theirs.sendall(answer.encode())
                 theirs.shutdown(socket.SHUT_WR)
                 partner.Link(ours, [], perftest.Tools(""))
+
+    def test_WhoIsNotThePartner_IsDropped(self):
+        """Rank 0 goes on waiting, but not for a partner of another release."""
+        hello = b'{"hello": "nccl-gdr-burn-in %d", "tools": {"nccl_gdr": "there"}, "rails": []}\n'
+        for others, last, error in (
+                ([None], hello % 1, None), ([b"GET / HTTP/1.1\r\n\r\n"], hello % 1, None),
+                ([b"\x16\x03\x01", b"{}\n"], hello % 1, None),
+                ([b""], hello % 2, "another release"),
+                ([b"", b"1\n"], b"", "did not connect")):
+            with self.subTest(others=others, last=last):
+                port = child.free_port()
+                texts = [*others, last]
+                thread = threading.Thread(target=call, args=(port, texts), daemon=True)
+                thread.start()
+                with mock.patch.object(partner, "_FIRST_LIMIT_S", 0.3):
+                    if error is None:
+                        link = partner.accept(port, [], perftest.Tools(""))
+                        self.assertEqual(link.tools.nccl_gdr, "there")
+                    else:
+                        with self.assertRaisesRegex(Failure, error):
+                            partner.accept(port, [], perftest.Tools(""), limit_s=1)
+                thread.join()
 
     def test_Address_OfThisMachine_IsKnown(self):
         for address, is_own in (("127.0.1.1", True), ("192.0.2.254", False)):
