@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -25,7 +26,7 @@ namespace {
 struct DoctorCommand {
   std::vector<std::string> names;
   std::string root = "/";
-  std::string file;  // with the topology of a machine, in place of a root
+  std::optional<std::string> file;  // with the topology of a machine, in place of a root
   topo::InspectOptions options;
   bool all = false;
   bool json = false;
@@ -101,9 +102,12 @@ void expect_good(const DoctorCommand& command) {
 
 // A file has a topology alone.
 void check_file(const DoctorCommand& command) {
-  if (command.file.empty()) {
+  if (!command.file.has_value()) {
     if (!command.options.host && !command.options.nccl_version) return;
     stop(kExitUsage, "--host and --nccl-version belong to --from, which is missing");
+  }
+  if (command.file->empty()) {
+    stop(kExitUsage, "--from has no name of a file. Fix: give one, or leave --from out");
   }
   if (command.root != "/" || command.fingerprint || command.good || !command.compared.empty()) {
     stop(kExitUsage,
@@ -138,13 +142,13 @@ int exit_code_of(const Error& error) {
 }
 
 doctor::Host host_of(const DoctorCommand& command, bool watches_errors) {
-  if (command.file.empty()) {
+  if (!command.file.has_value()) {
     Result<doctor::Host> host = doctor::read_host(command.root, watches_errors);
     if (!host) stop(kExitCouldNotRun, host.error().text);
     return std::move(*host);
   }
   topo::InspectOptions options = command.options;
-  options.from = command.file;
+  options.from = *command.file;
   Result<doctor::Host> host = doctor::read_host_of_file(options);
   if (!host) stop(exit_code_of(host.error()), host.error().text);
   return std::move(*host);

@@ -24,5 +24,6 @@ int main(int argc, char** argv) {
   (void)execv(program.c_str(), argv);
   std::perror(("nccl-gdr: cannot run " + program).c_str());
   std::fputs("Fix: install it beside nccl-gdr, or in a source tree run ./run build\n", stderr);
-  return gdr::tools::kExitCouldNotRun;
+  const bool is_with_softhca = argc > 1 && std::string(argv[1]) == "with-softhca";
+  return is_with_softhca ? gdr::tools::kExitNoSofthca : gdr::tools::kExitCouldNotRun;
 }

@@ -18,8 +18,7 @@
 namespace gdr::tools {
 namespace {
 
-// As env(1) has them. Any other exit status is the program's own.
-constexpr int kExitNoSofthca = 125;
+// As env(1) has them, beside kExitNoSofthca. Any other exit status is the program's own.
 constexpr int kExitCannotRun = 126;
 constexpr int kExitNotFound = 127;
 

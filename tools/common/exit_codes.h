@@ -8,4 +8,7 @@ inline constexpr int kExitFailed = 1;  // a conformance case failed, or results 
 inline constexpr int kExitUsage = 2;
 inline constexpr int kExitCouldNotRun = 3;
 
+// Of with-softhca, as env(1) has it: the program was not started.
+inline constexpr int kExitNoSofthca = 125;
+
 }  // namespace gdr::tools

@@ -65,8 +65,9 @@ struct Check {
   // The kinds of findings that it reports; the first is that of its own observations. None: the
   // check's name says what is wrong.
   std::vector<FindingKind> kinds = {};
-  // Whether a file with a topology shows all that it looks at.
-  bool is_of_files = false;
+  // What a file with a topology means in which nothing is wrong; null: a file cannot show what the
+  // check looks at.
+  Observation (*of_silent_file)(const Host& host) = nullptr;
   // Returns at least one observation. Where there is nothing to look at, as GPUs on a machine
   // without one, that is kNothing, or kUnknown where it is the reason for running the doctor at
   // all.

@@ -15,7 +15,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // Without the topology of one of two machines, neither its GPUs and switches nor the position of
-// its HCAs are known.
+// its HCAs are known, nor whether it shows all of them.
 Profile without_topology(Profile profile) {
   profile.gpus.clear();
   profile.switches.clear();
@@ -28,7 +28,9 @@ Profile without_topology(Profile profile) {
 
 std::vector<Difference> differences_of(const Profile& node, const Profile& other) {
   if (node.has_topology == other.has_topology) return compare_profiles(node, other);
-  return compare_profiles(without_topology(node), without_topology(other));
+  std::vector<Difference> list = compare_profiles(without_topology(node), without_topology(other));
+  std::erase_if(list, [](const Difference& one) { return one.kind != Difference::Kind::kValue; });
+  return list;
 }
 
 // Machines that are alike, by their positions. Each is compared with the first of each group, so

@@ -68,7 +68,7 @@ std::string undo_text(const Fix& fix, size_t number) {
 
 constexpr char kUsage[] =
     "#   sh FILE apply   makes the fixes. One that fails is named, and the others go on\n"
-    "#   sh FILE undo    restores what the doctor saw\n"
+    "#   sh FILE undo    takes back all of them, applied or not, to what the doctor saw\n"
     "# Exit status: 0 all done, 1 something failed, 2 usage or another machine.\n";
 
 constexpr char kFunctions[] = R"sh(

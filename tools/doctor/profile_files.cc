@@ -61,6 +61,21 @@ Status check_format(const Json& json) {
   return {};
 }
 
+// Whether each part is of the type that --fingerprint writes; a part may be missing or null.
+Status check_parts(const Json& json) {
+  for (const char* key : {"software", "settings"}) {
+    const Json& part = at_key(json, key);
+    if (part.is_null() || part.is_object()) continue;
+    return fail(Code::kInvalidArgument, fmt::format("its \"{}\" is no object", key));
+  }
+  for (const char* key : {"gpus", "hcas"}) {
+    const Json& part = at_key(json, key);
+    if (part.is_null() || part.is_array()) continue;
+    return fail(Code::kInvalidArgument, fmt::format("its \"{}\" is no array", key));
+  }
+  return {};
+}
+
 void add_software(const Json& software, Profile* profile) {
   if (!software.is_object()) return;
   for (const auto& [key, value] : software.items()) {
@@ -131,6 +146,7 @@ Result<Profile> parse_fingerprint(const std::string& text) {
   Result<Json> json = parse_json(text);
   if (!json) return forward_error(json);
   if (Status good = check_format(*json); !good) return forward_error(good);
+  if (Status good = check_parts(*json); !good) return forward_error(good);
   Profile profile;
   if (const Json& topology = at_key(*json, "topology"); !topology.is_null()) {
     if (Status added = add_topology(topology, &profile); !added) {

@@ -153,18 +153,28 @@ std::optional<RailDecision> with_ports_up(const CheckInput& input) {
   return decision;
 }
 
+// What the user's choice of ports and rails costs.
+void check_restriction(const CheckInput& input, Findings* found) {
+  const Restriction lost = restriction_of(input.decision(), *input.inspection.unrestricted);
+  const bool has_rails = !input.decision().plan.rails.empty();
+  std::string text = input.inspection.restricted_by;
+  if (!has_rails) {
+    text += " leaves no rail at all";
+  } else if (lost.ports.empty()) {
+    text += " gives rails that are farther away, or shared by more GPUs";
+  } else {
+    text += " leaves out " + short_list(lost.ports) +
+            ", so that rails are farther away, or shared by more GPUs";
+  }
+  found->push_back({FindingKind::kRestriction, has_rails ? Severity::kWarning : Severity::kError,
+                    short_list(gpu_labels(lost.gpus)), std::move(text), "unset or correct it"});
+}
+
 }  // namespace
 
 void check_shares(const CheckInput& input, Findings* found) {
   if (input.inspection.unrestricted.has_value()) {
-    const Restriction lost = restriction_of(input.decision(), *input.inspection.unrestricted);
-    const std::string& setting = input.inspection.restricted_by;
-    found->push_back(
-        {FindingKind::kRestriction, Severity::kWarning, short_list(gpu_labels(lost.gpus)),
-         lost.ports.empty() ? setting + " gives rails that are farther away, or shared by more GPUs"
-                            : setting + " leaves out " + short_list(lost.ports) +
-                                  ", so that rails are farther away, or shared by more GPUs",
-         "unset or correct it"});
+    check_restriction(input, found);
     return;  // what follows from it is no fault of the machine
   }
   const std::optional<RailDecision> up = with_ports_up(input);

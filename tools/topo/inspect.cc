@@ -68,10 +68,10 @@ Result<Inspection> inspect(const InspectOptions& options) {
                                       : read_file(options.from, selection, options.host);
   if (!machine) return forward_error(machine);
   if (machine->hosts > 1 && !options.host.has_value()) {
-    findings.push_back({FindingKind::kSeveralHosts, Severity::kInfo, "",
+    findings.push_back({FindingKind::kSeveralHosts, Severity::kWarning, "",
                         "the file describes " + std::to_string(machine->hosts) +
-                            " hosts, and this is the first; --host shows another or all of them",
-                        ""});
+                            " hosts, and this is the first; the others are not looked at",
+                        "--host NUMBER, of each host in turn"});
   }
   add_unmatched(*machine, *settings, &findings);
   const std::string existing_hcas = names_of_hcas(*machine);

@@ -72,6 +72,7 @@ Result<InspectSettings> read_settings(const InspectOptions& asked, Findings* fin
   if (Status usable = check_flags(asked); !usable) return forward_error(usable);
   settings.options = config::load(environment, findings);
   settings.nccl = nccl_settings(environment, findings);
+  settings.nccl.gdr_read = settings.options.gdr_read;
   settings.nccl.pxn_disable = settings.options.pxn_disable;
   if (settings.options.gdr_level) settings.nccl.gdr_level = settings.options.gdr_level->path();
   settings.unusable = unusable_settings(*findings, sources);

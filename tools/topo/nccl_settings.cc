@@ -67,8 +67,6 @@ Status read_peer_disable(const std::string& value, Settings* settings) {
 }
 
 constexpr NcclVariable kVariables[] = {
-    {"NCCL_NET_GDR_READ", "a number", "-2",
-     [](const std::string& value, Settings* to) { return read_number(value, &to->gdr_read); }},
     {"NCCL_NET_GDR_C2C", "a number", "1 from NCCL 2.27 on, 0 before",
      [](const std::string& value, Settings* to) { return read_switch(value, &to->gdr_c2c); }},
     {"NCCL_NET_GDR_MLOPART", "a number", "0",

@@ -9,8 +9,8 @@
 namespace gdr::tools::topo {
 
 // Returns the settings of an environment, but for those that the plugin reads, too
-// (NCCL_NET_GDR_LEVEL, NCCL_PXN_DISABLE), and for the release. A value that cannot be used adds an
-// error, and its default counts.
+// (NCCL_NET_GDR_LEVEL, NCCL_NET_GDR_READ, NCCL_PXN_DISABLE), and for the release. A value that
+// cannot be used adds an error, and its default counts.
 topology::nccl::Settings nccl_settings(const config::Environment& environment, Findings* findings);
 
 }  // namespace gdr::tools::topo

@@ -3,6 +3,7 @@
 
 #include <nlohmann/json.hpp>
 #include <set>
+#include <tuple>
 
 #include "tests/unit/tools/topo_command_fixture.h"
 
@@ -10,6 +11,8 @@ namespace gdr::tools {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
 using Json = nlohmann::ordered_json;
 
 class DoctorFrom : public TopoCommand {
@@ -97,6 +100,85 @@ TEST_F(DoctorFrom, LevelThatKeepsGpusFromGpuDirect_IsAFailureThatNamesWhereItIsS
   const Printed by_file = judge(arguments);
   unsetenv("NCCL_CONF_FILE");
   EXPECT_THAT(by_file.out, HasSubstr("remove NCCL_NET_GDR_LEVEL from line 1 of " + file));
+}
+
+// The verdict and the first text of a check.
+std::string seen_by(const Json& report, const std::string& name) {
+  for (const Json& check : report["checks"]) {
+    if (check["name"] != name) continue;
+    return check["verdict"].get<std::string>() + ": " +
+           check["observations"][0]["evidence"].get<std::string>();
+  }
+  return "";
+}
+
+constexpr char kBareMachine[] =
+    "<system version=\"1\"><cpu numaid=\"0\" arch=\"x86_64\" vendor=\"GenuineIntel\">"
+    "<pci busid=\"0000:1a:00.0\" class=\"0x030200\"><gpu dev=\"0\" sm=\"90\"/></pci>"
+    "<pci busid=\"0000:1b:00.0\" class=\"0x020700\"><nic><net name=\"mlx5_0\" dev=\"0\" "
+    "port=\"1\"/></nic></pci></cpu></system>";
+
+TEST_F(DoctorFrom, WhatAFileIsSilentOf_IsNotOk) {
+  const Json bare = report_on(write("bare.xml", kBareMachine));
+  const Json without_gpu = report_on(known("cases/nogpu.xml"));
+  const Json good = report_on(known(kMachine));
+  const std::tuple<const Json&, const char*, const char*> cases[] = {
+      {bare, "pcie-link", "unknown: the file does not show the width of any PCIe link"},
+      {bare, "port-rate", "unknown: the file does not show the rate of any port"},
+      {bare, "port-state", "unknown: the file does not show the state of any port"},
+      {bare, "link-layer", "unknown: the file does not show the link layer of any port"},
+      {bare, "memory-registration", "unknown: the file does not show whether HCAs can"},
+      {bare, "nccl-filters", "unknown: the file does not show network interfaces and"},
+      {without_gpu, "rails", "nothing: the file shows no GPU"},
+      {without_gpu, "gpu-rail-path", "nothing: the file shows no GPU"},
+      {without_gpu, "nvlink", "nothing: the file shows no GPU"},
+      {without_gpu, "memory-registration", "nothing: the file shows no GPU"},
+      {without_gpu, "port-state", "nothing: the file shows no GPU"},
+      {good, "pcie-link", "ok: nothing is wrong"},
+      {good, "port-rate", "ok: nothing is wrong"},
+      {good, "nvlink", "ok: nothing is wrong"},
+      {good, "rails", "ok: nothing is wrong"},
+      {good, "memory-registration", "ok: nothing is wrong"}};
+  for (const auto& [report, check, text] : cases) {
+    EXPECT_THAT(seen_by(report, check), StartsWith(text)) << check;
+  }
+  EXPECT_THAT(seen_by(report_on(known("hwloc-two-socket-plain.xml")), "nvlink"),
+              StartsWith("unknown: the file does not show the NVLinks of GPUs"));
+}
+
+TEST_F(DoctorFrom, FileOfSeveralHosts_IsAWarningUntilOneIsChosen) {
+  const std::string arguments = "--json --check rails --from " + known("cases/nvl72b.xml");
+  EXPECT_THAT(judge(arguments).out, HasSubstr("describes 2 hosts, and this is the first"));
+  EXPECT_THAT(judge(arguments).out, HasSubstr("\"fix\": \"--host NUMBER"));
+  EXPECT_THAT(judge(arguments + " --host 1").out, Not(HasSubstr("describes 2 hosts")));
+}
+
+TEST_F(DoctorFrom, ListThatMatchesNothing_IsAFailureOfTheRails) {
+  setenv("NCCL_IB_HCA", "nope", 1);
+  const Printed result = judge("--check rails --from " + known(kMachine));
+  unsetenv("NCCL_IB_HCA");
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.out, HasSubstr("NCCL_IB_HCA=nope leaves no rail at all"));
+}
+
+TEST_F(DoctorFrom, BadOrDoubtfulValueOfAVariable_IsReportedOnce) {
+  const std::tuple<const char*, const char*, const char*> cases[] = {
+      {"NCCL_NET_GDR_READ", "yes", "failure"},
+      {"NCCL_P2P_LEVEL", "pix", "failure"},
+      {"NCCL_NET_GDR_LEVEL", "3", "ok"}};
+  for (const auto& [name, value, verdict] : cases) {
+    setenv(name, value, 1);
+    const Json report =
+        Json::parse(judge("--json --check nccl-variables --from " + known(kMachine)).out);
+    unsetenv(name);
+    const Json& check = report["checks"][0];
+    EXPECT_EQ(check["verdict"], verdict) << name;
+    ASSERT_EQ(check["observations"].size(), 1u) << name;
+    EXPECT_EQ(seen_by(report, "nccl-variables").find("nothing is wrong"), std::string::npos);
+  }
+  const Json of_release = Json::parse(
+      judge("--json --check nccl-variables --nccl-version 2.99.1 --from " + known(kMachine)).out);
+  EXPECT_EQ(of_release["checks"][0]["observations"][0]["subject"], "--nccl-version");
 }
 
 TEST_F(DoctorFrom, WhatCannotBeJudged_ExitsWith2AndSaysWhy) {

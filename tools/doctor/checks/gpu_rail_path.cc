@@ -6,6 +6,7 @@
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/host.h"
 #include "tools/doctor/joined.h"
+#include "tools/doctor/silent_file.h"
 #include "tools/topo/checks.h"
 #include "tools/topo/reach.h"
 
@@ -72,7 +73,7 @@ Check gpu_rail_path() {
               "GPUDirect RDMA (NCCL_NET_GDR_LEVEL), and logs nothing.",
           .cost = Cost::kHalves,
           .kinds = {FindingKind::kGdrReach},
-          .is_of_files = true,
+          .of_silent_file = silent_file::of_rails,
           .run = run_gpu_rail_path};
 }
 

@@ -4,6 +4,7 @@
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/checks/fabric_ports.h"
 #include "tools/doctor/host.h"
+#include "tools/doctor/silent_file.h"
 #include "tools/topo/short_list.h"
 
 namespace gdr::tools::doctor {
@@ -52,7 +53,7 @@ Check link_layer() {
               "unless every node has it alike.",
           .cost = Cost::kHalves,
           .kinds = {FindingKind::kLinkLayer},
-          .is_of_files = true,
+          .of_silent_file = silent_file::of_link_layers,
           .run = run_link_layer};
 }
 

@@ -10,6 +10,7 @@
 #include "tools/doctor/host.h"
 #include "tools/doctor/joined.h"
 #include "tools/doctor/nvidia_files.h"
+#include "tools/doctor/silent_file.h"
 #include "tools/topo/checks.h"
 
 namespace gdr::tools::doctor {
@@ -139,7 +140,7 @@ Check memory_registration() {
               "memory.",
           .cost = Cost::kHalves,
           .kinds = {FindingKind::kNoGpuDirect},
-          .is_of_files = true,
+          .of_silent_file = silent_file::of_registration,
           .run = run_memory_registration};
 }
 

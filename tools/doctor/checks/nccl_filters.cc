@@ -11,6 +11,7 @@
 #include "tools/doctor/checks/fabric_ports.h"
 #include "tools/doctor/host.h"
 #include "tools/doctor/nccl_settings.h"
+#include "tools/doctor/silent_file.h"
 #include "tools/topo/shell_lines.h"
 #include "topology/model.h"
 
@@ -205,7 +206,7 @@ Check nccl_filters() {
       .why = "A filter that matches nothing leaves NCCL without an HCA or without an interface.",
       .cost = Cost::kStops,
       .kinds = {FindingKind::kHcaUnmatched},
-      .is_of_files = true,
+      .of_silent_file = silent_file::of_filters,
       .run = run_nccl_filters};
 }
 

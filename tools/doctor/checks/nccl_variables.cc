@@ -12,6 +12,8 @@
 #include "tools/doctor/host.h"
 #include "tools/doctor/nccl_names.h"
 #include "tools/doctor/nccl_settings.h"
+#include "tools/doctor/silent_file.h"
+#include "tools/topo/nccl_settings.h"
 #include "topology/gdr_level.h"
 
 namespace gdr::tools::doctor {
@@ -156,6 +158,9 @@ Observations run_nccl_variables(const Host& host) {
   judge_not_applicable(host, description, &seen);
   judge_removed(host, &seen);
   judge_findings(host, description.unknown, &seen);
+  Findings of_prediction;
+  (void)topo::nccl_settings(host.environment, &of_prediction);
+  judge_findings(host, of_prediction, &seen);
   for (const char* name : kLevels) judge_level_number(host, name, &seen);
   judge_spelling(host, &seen);
   for (const char* name : {"NCCL_TOPO_FILE", "NCCL_GRAPH_FILE"}) judge_file(host, name, &seen);
@@ -179,8 +184,9 @@ Check nccl_variables() {
               "guides, without a message.",
           .cost = Cost::kRisk,
           .kinds = {FindingKind::kBadValue, FindingKind::kListEntry, FindingKind::kUnknownVariable,
-                    FindingKind::kNoEffect, FindingKind::kMlx5Locks},
-          .is_of_files = true,
+                    FindingKind::kNoEffect, FindingKind::kMlx5Locks, FindingKind::kGdrLevel,
+                    FindingKind::kNcclRelease},
+          .of_silent_file = silent_file::is_good,
           .run = run_nccl_variables};
 }
 

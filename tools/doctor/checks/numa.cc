@@ -7,6 +7,7 @@
 
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/host.h"
+#include "tools/doctor/silent_file.h"
 #include "tools/topo/checks.h"
 #include "topology/cpu_mask.h"
 
@@ -106,7 +107,7 @@ Check numa() {
               "their GPU go over the link between the sockets.",
           .cost = Cost::kSlows,
           .kinds = {FindingKind::kNuma},
-          .is_of_files = true,
+          .of_silent_file = silent_file::is_good,
           .run = run_numa};
 }
 

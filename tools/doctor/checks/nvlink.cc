@@ -5,6 +5,7 @@
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/host.h"
 #include "tools/doctor/nvidia_files.h"
+#include "tools/doctor/silent_file.h"
 #include "tools/topo/checks.h"
 
 namespace gdr::tools::doctor {
@@ -46,7 +47,7 @@ Check nvlink() {
               "rail over it (PXN, C2C).",
           .cost = Cost::kSlows,
           .kinds = {FindingKind::kNvlink, FindingKind::kC2c},
-          .is_of_files = true,
+          .of_silent_file = silent_file::of_nvlinks,
           .run = run_nvlink};
 }
 

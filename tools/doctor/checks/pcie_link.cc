@@ -5,6 +5,7 @@
 
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/pci_functions.h"
+#include "tools/doctor/silent_file.h"
 
 namespace gdr::tools::doctor {
 namespace {
@@ -47,7 +48,7 @@ Check pcie_link() {
               "it.",
           .cost = Cost::kSlows,
           .kinds = {FindingKind::kPcieWidth, FindingKind::kPcieSpeed},
-          .is_of_files = true,
+          .of_silent_file = silent_file::of_pcie_links,
           .run = run_pcie_link};
 }
 

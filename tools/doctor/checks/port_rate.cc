@@ -4,6 +4,7 @@
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/checks/fabric_ports.h"
 #include "tools/doctor/host.h"
+#include "tools/doctor/silent_file.h"
 #include "transport/device/port_speed.h"
 
 namespace gdr::tools::doctor {
@@ -75,7 +76,7 @@ Check port_rate() {
           .why = "Each step of a collective waits for the slowest rail.",
           .cost = Cost::kSlows,
           .kinds = {FindingKind::kSlowLink},
-          .is_of_files = true,
+          .of_silent_file = silent_file::of_port_rates,
           .run = run_port_rate};
 }
 

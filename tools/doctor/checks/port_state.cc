@@ -5,6 +5,7 @@
 
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/checks/fabric_ports.h"
+#include "tools/doctor/silent_file.h"
 #include "tools/topo/checks.h"
 #include "tools/topo/port_use.h"
 #include "tools/topo/shell_lines.h"
@@ -124,7 +125,7 @@ Check port_state() {
               "farther away and shared, or the job does not start.",
           .cost = Cost::kHalves,
           .kinds = {FindingKind::kPortDown},
-          .is_of_files = true,
+          .of_silent_file = silent_file::of_port_states,
           .run = run_port_state};
 }
 

@@ -4,6 +4,7 @@
 
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/host.h"
+#include "tools/doctor/silent_file.h"
 #include "tools/topo/checks.h"
 
 namespace gdr::tools::doctor {
@@ -50,7 +51,7 @@ Check rails() {
                     FindingKind::kNcclChoice, FindingKind::kRestriction, FindingKind::kRailMap,
                     FindingKind::kRailMapIgnored, FindingKind::kTopologyFile,
                     FindingKind::kTopologyUnknown, FindingKind::kSeveralHosts},
-          .is_of_files = true,
+          .of_silent_file = silent_file::of_rails,
           .run = run_rails};
 }
 

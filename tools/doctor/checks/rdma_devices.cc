@@ -12,6 +12,7 @@
 #include "tools/doctor/checks/fabric_ports.h"
 #include "tools/doctor/host.h"
 #include "tools/doctor/nccl_settings.h"
+#include "tools/doctor/silent_file.h"
 #include "tools/doctor/uverbs_files.h"
 #include "topology/sources/sysfs_files.h"
 
@@ -280,7 +281,7 @@ Check rdma_devices() {
           .why = "Without an RDMA device NCCL moves everything by TCP sockets through host memory.",
           .cost = Cost::kStops,
           .kinds = {FindingKind::kNoHca, FindingKind::kNoGpu},
-          .is_of_files = true,
+          .of_silent_file = silent_file::is_good,
           .run = run_rdma_devices};
 }
 

@@ -1,5 +1,6 @@
 #include "tools/doctor/compare.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 
 #include <fstream>
@@ -100,6 +101,10 @@ TEST(CompareFleet, NoTopologyOnOneSide_IsNoDifference) {
       {node_of(without), node_of(odd), node_of(node_json("b")), node_of(node_json("c"))});
   ASSERT_EQ(result.deviations.size(), 1u) << to_text(result);
   EXPECT_EQ(result.deviations[0].node, "odd");
+  Json more = node_json("more");
+  more["topology"]["hcas"].push_back(more["topology"]["hcas"][0]);
+  more["topology"]["hcas"].back()["name"] = "mlx5_77";
+  EXPECT_TRUE(compare_fleet({node_of(without), node_of(more)}).deviations.empty());
   without["hcas"][0]["firmware"] = "28.39.1002";
   EXPECT_THAT(to_text(compare_fleet({node_of(without), node_of(node_json("b"))})),
               HasSubstr("mlx5_0: firmware"));
@@ -197,13 +202,22 @@ TEST(ParseFingerprint, OtherTexts_AreErrorsThatSayWhat) {
 TEST(ParseFingerprint, OddValues_AreUnknown) {
   Json odd = node_json("odd");
   odd["software"]["kernel"] = 7;
-  odd["settings"] = Json::array({1, 2});
+  odd["settings"]["NCCL_DEBUG"] = 7;
   odd["hcas"] = Json::array({1, nullptr, Json::object(), {{"name", 5}}});
   EXPECT_EQ(error_of(odd.dump()), "");
-  odd["hcas"] = "none";
-  odd["software"] = nullptr;
+  odd["hcas"] = odd["software"] = nullptr;
   odd["host"] = 3;
   EXPECT_EQ(error_of(odd.dump()), "");
+}
+
+TEST(ParseFingerprint, PartsOfAnotherType_AreErrors) {
+  const std::pair<const char*, const char*> parts[] = {
+      {"gpus", "array"}, {"hcas", "array"}, {"software", "object"}, {"settings", "object"}};
+  for (const auto& [part, type] : parts) {
+    Json odd = node_json("odd");
+    odd[part] = 3;
+    EXPECT_EQ(error_of(odd.dump()), fmt::format("its \"{}\" is no {}", part, type));
+  }
 }
 
 }  // namespace

@@ -17,14 +17,12 @@ topology::nccl::Settings settings_of(const config::Environment& environment) {
 
 TEST(NcclSettings, Unset_AreTheDefaults) {
   const topology::nccl::Settings settings = settings_of({{"NCCL_NET_GDR_C2C", ""}});
-  EXPECT_EQ(settings.gdr_read, -2);
   EXPECT_FALSE(settings.gdr_c2c.has_value());
   EXPECT_FALSE(settings.p2p_level.has_value());
   EXPECT_EQ(settings.net_devices.kind, Kind::kAuto);
 }
 
 TEST(NcclSettings, EachVariable_ReachesItsOwnField) {
-  EXPECT_EQ(settings_of({{"NCCL_NET_GDR_READ", "0"}}).gdr_read, 0);
   EXPECT_TRUE(settings_of({{"NCCL_NET_GDR_MLOPART", "2"}}).gdr_mlopart);
   EXPECT_EQ(settings_of({{"NCCL_PXN_C2C", "0"}}).pxn_c2c, false);
   EXPECT_TRUE(settings_of({{"NCCL_NVB_DISABLE", "1"}}).nvb_disable);
@@ -52,7 +50,7 @@ TEST(NcclSettings, WhatNcclIgnores_IsAnErrorAndTheDefaultCounts) {
       {"NCCL_NETDEVS_POLICY", "some"},  {"NCCL_NETDEVS_POLICY", "MAX"},
       {"NCCL_NETDEVS_POLICY", "MAX:0"}, {"NCCL_NETDEVS_POLICY", "MAX:x"},
       {"NCCL_NET_GDR_C2C", "on"},       {"NCCL_P2P_LEVEL", "pix"},
-      {"NCCL_NET_GDR_READ", "yes"},     {"NCCL_P2P_DISABLE", "no"}};
+      {"NCCL_P2P_DISABLE", "no"}};
   for (const auto& [name, value] : bad) {
     Findings findings;
     const topology::nccl::Settings settings = nccl_settings({{name, value}}, &findings);
@@ -62,7 +60,6 @@ TEST(NcclSettings, WhatNcclIgnores_IsAnErrorAndTheDefaultCounts) {
     EXPECT_THAT(findings[0].text, testing::HasSubstr("cannot be used"));
     EXPECT_EQ(settings.net_devices.kind, Kind::kAuto);
     EXPECT_FALSE(settings.gdr_c2c.has_value() || settings.p2p_level.has_value());
-    EXPECT_EQ(settings.gdr_read, -2);
   }
 }
 

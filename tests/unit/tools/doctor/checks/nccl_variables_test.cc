@@ -87,6 +87,20 @@ TEST(NcclVariables, ValueOutOfRange_IsAWarning) {
   EXPECT_EQ(seen[0].fix, "use 0 to 7");
 }
 
+TEST(NcclVariables, ValueThatNcclCannotUse_IsAWarning) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"NCCL_P2P_LEVEL", "pix"},       {"NCCL_P2P_DISABLE", "no"},  {"NCCL_NVB_DISABLE", "no"},
+      {"NCCL_NETDEVS_POLICY", "some"}, {"NCCL_NET_GDR_C2C", "on"},  {"NCCL_PXN_C2C", "on"},
+      {"NCCL_NET_GDR_MLOPART", "on"},  {"NCCL_NET_GDR_READ", "yes"}};
+  for (const auto& [name, value] : cases) {
+    const Observations seen = variables_seen_with({{name, value}});
+    ASSERT_EQ(seen.size(), 1u) << name;
+    EXPECT_EQ(seen[0].verdict, Verdict::kWarning) << name;
+    EXPECT_EQ(seen[0].subject, name);
+    EXPECT_NE(seen[0].evidence.find("cannot be used"), std::string::npos) << seen[0].evidence;
+  }
+}
+
 TEST(NcclVariables, MisspeltNames_AreWarningsWithTheName) {
   const Observations seen = variables_seen_with(
       {{"NCCL_IB_HCAS", "mlx5_0"}, {"NCCL_NET_PLUGINS", "gdr"}, {"NCCL_DEBG", "INFO"}});
