@@ -14,6 +14,7 @@ using topology::Machine;
 using topology::Port;
 
 constexpr char kNoGpu[] = "the file shows no GPU";
+constexpr char kNoHca[] = "the file shows no HCA";
 
 const Machine& machine_of(const Host& host) { return host.inspection->decision.machine; }
 
@@ -34,7 +35,7 @@ template <class IsKnown>
 Observation of_ports(const Host& host, const std::string& what, IsKnown&& is_known) {
   const Machine& machine = machine_of(host);
   if (machine.gpus.empty()) return nothing(kNoGpu);
-  if (machine.hcas.empty()) return nothing("the file shows no HCA");
+  if (machine.hcas.empty()) return nothing(kNoHca);
   const bool any = std::any_of(machine.hcas.begin(), machine.hcas.end(), [&](const Hca& hca) {
     return std::any_of(hca.ports.begin(), hca.ports.end(), is_known);
   });
@@ -59,7 +60,7 @@ Observation of_nvlinks(const Host& host) {
 
 Observation of_rails(const Host& host) {
   if (machine_of(host).gpus.empty()) return nothing(kNoGpu);
-  return machine_of(host).hcas.empty() ? nothing("the file shows no HCA") : is_good(host);
+  return machine_of(host).hcas.empty() ? nothing(kNoHca) : is_good(host);
 }
 
 Observation of_registration(const Host& host) {

@@ -71,10 +71,7 @@ Result<InspectSettings> read_settings(const InspectOptions& asked, Findings* fin
   // A bad value in the environment is only reported; a bad value on the command line is an error.
   if (Status usable = check_flags(asked); !usable) return forward_error(usable);
   settings.options = config::load(environment, findings);
-  settings.nccl = nccl_settings(environment, findings);
-  settings.nccl.gdr_read = settings.options.gdr_read;
-  settings.nccl.pxn_disable = settings.options.pxn_disable;
-  if (settings.options.gdr_level) settings.nccl.gdr_level = settings.options.gdr_level->path();
+  settings.nccl = nccl_settings(environment, settings.options, findings);
   settings.unusable = unusable_settings(*findings, sources);
   return settings;
 }

@@ -83,8 +83,12 @@ constexpr NcclVariable kVariables[] = {
 
 }  // namespace
 
-Settings nccl_settings(const config::Environment& environment, Findings* findings) {
+Settings nccl_settings(const config::Environment& environment, const config::Options& options,
+                       Findings* findings) {
   Settings settings;
+  settings.gdr_read = options.gdr_read;
+  settings.pxn_disable = options.pxn_disable;
+  if (options.gdr_level) settings.gdr_level = options.gdr_level->path();
   for (const NcclVariable& variable : kVariables) {
     const auto set = environment.find(variable.name);
     if (set == environment.end() || set->second.empty()) continue;

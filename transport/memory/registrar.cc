@@ -93,8 +93,7 @@ Error Registrar::decline(const std::string& pair, const MemoryRegion& region,
   if (log_once("users " + pair)) {
     GDR_WARN(
         "%s: a user's buffer of %zu bytes cannot be registered, and NCCL goes on without it at "
-        "this "
-        "end. A connection fails where the other end uses its own registration. %s; or: set "
+        "this end. A connection fails where the other end uses its own registration. %s; or: set "
         "NCCL_GRAPH_REGISTER=0 and NCCL_LOCAL_REGISTER=0 on all ranks",
         pair.c_str(), region.bytes, failure.text.c_str());
   }

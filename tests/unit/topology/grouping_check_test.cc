@@ -15,18 +15,6 @@ using ::testing::IsEmpty;
 constexpr auto kGpu = ClassChange::With::kGpu;
 constexpr auto kHca = ClassChange::With::kHca;
 
-// Two GPUs and two HCAs on one switch.
-Machine machine_with_one_switch() {
-  Machine machine = two_sockets();
-  const int parent = add_switch(&machine, bdf_of(1), Attachment{-1, 0, -1});
-  for (int i = 0; i < 2; ++i) {
-    machine.gpus.push_back(make_gpu(bdf_of(0x10 + i), Attachment{parent, 0, -1}));
-    machine.hcas.push_back(
-        make_hca("mlx5_" + std::to_string(i), bdf_of(0x20 + i), Attachment{parent, 0, -1}));
-  }
-  return machine;
-}
-
 TEST(ClassChanges, GroupedMachine_ListsGpusAndHcas) {
   RailDecision scene = scene_of(machine_with_one_switch());
   Machine grouped = group_under_switches(scene.machine, scene.plan);

@@ -95,6 +95,17 @@ inline Machine two_sockets_with_switches() {
   return machine;
 }
 
+// Returns two GPUs and two HCAs on one switch.
+inline Machine machine_with_one_switch() {
+  Machine machine = two_sockets();
+  const Attachment at{add_switch(&machine, bdf_of(1), Attachment{-1, 0, -1}), 0, -1};
+  for (int i = 0; i < 2; ++i) {
+    machine.gpus.push_back(make_gpu(bdf_of(0x10 + i), at));
+    machine.hcas.push_back(make_hca("mlx5_" + std::to_string(i), bdf_of(0x20 + i), at));
+  }
+  return machine;
+}
+
 // Returns two_sockets_with_switches() with 18 NVLinks from each GPU to NVSwitches.
 inline Machine with_nvlink() {
   Machine machine = two_sockets_with_switches();

@@ -159,7 +159,7 @@ Observations run_nccl_variables(const Host& host) {
   judge_removed(host, &seen);
   judge_findings(host, description.unknown, &seen);
   Findings of_prediction;
-  (void)topo::nccl_settings(host.environment, &of_prediction);
+  (void)topo::nccl_settings(host.environment, {}, &of_prediction);
   judge_findings(host, of_prediction, &seen);
   for (const char* name : kLevels) judge_level_number(host, name, &seen);
   judge_spelling(host, &seen);

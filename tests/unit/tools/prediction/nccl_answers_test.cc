@@ -14,10 +14,10 @@
 #include <pugixml.hpp>
 #include <sstream>
 
+#include "plugin/config/load.h"
 #include "tests/unit/tools/prediction/random_machine.h"
 #include "tools/prediction/prediction.h"
 #include "tools/topo/nccl_settings.h"
-#include "topology/gdr_level.h"
 #include "topology/sources/nccl_xml.h"
 
 namespace gdr::topology::nccl {
@@ -45,12 +45,10 @@ Settings settings_of(const Json& answer) {
     environment[word.substr(0, word.find('='))] = word.substr(word.find('=') + 1);
   }
   Findings findings;
-  Settings settings = tools::topo::nccl_settings(environment, &findings);
+  const config::Options options = config::load(environment, &findings);
+  Settings settings = tools::topo::nccl_settings(environment, options, &findings);
   EXPECT_TRUE(findings.empty());
   settings.release = Release::parse(answer["nccl"].get<std::string>()).value();
-  settings.pxn_disable = environment["NCCL_PXN_DISABLE"] == "1";
-  const std::string level = environment["NCCL_NET_GDR_LEVEL"];
-  if (!level.empty()) settings.gdr_level = GdrLevel::parse(level)->path();
   return settings;
 }
 

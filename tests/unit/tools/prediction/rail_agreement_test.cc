@@ -248,18 +248,6 @@ TEST(Remedies, FileThatWouldAllowGpuDirectBeyondTheLevel_IsLeftOut) {
   EXPECT_FALSE(has_file(scene_of(machine)));
 }
 
-// Two GPUs and two HCAs on one switch.
-Machine machine_with_one_switch() {
-  Machine machine = two_sockets();
-  const int parent = add_switch(&machine, bdf_of(1), Attachment{-1, 0, -1});
-  for (int i = 0; i < 2; ++i) {
-    machine.gpus.push_back(make_gpu(bdf_of(0x10 + i), Attachment{parent, 0, -1}));
-    machine.hcas.push_back(
-        make_hca("mlx5_" + std::to_string(i), bdf_of(0x20 + i), Attachment{parent, 0, -1}));
-  }
-  return machine;
-}
-
 TEST(UnfollowedRails, RailsOfOtherGpus_AreAWarning) {
   PredictedRails scene = scene_of(machine_with_one_switch());
   std::swap(scene.plan.gpus[0], scene.plan.gpus[1]);

@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include "plugin/config/load.h"
+
 namespace gdr::tools::topo {
 namespace {
 
@@ -10,7 +12,8 @@ using Kind = topology::nccl::NetDevicesPolicy::Kind;
 
 topology::nccl::Settings settings_of(const config::Environment& environment) {
   Findings findings;
-  const topology::nccl::Settings settings = nccl_settings(environment, &findings);
+  const config::Options options = config::load(environment, &findings);
+  const topology::nccl::Settings settings = nccl_settings(environment, options, &findings);
   EXPECT_TRUE(findings.empty());
   return settings;
 }
@@ -27,6 +30,9 @@ TEST(NcclSettings, EachVariable_ReachesItsOwnField) {
   EXPECT_EQ(settings_of({{"NCCL_PXN_C2C", "0"}}).pxn_c2c, false);
   EXPECT_TRUE(settings_of({{"NCCL_NVB_DISABLE", "1"}}).nvb_disable);
   EXPECT_EQ(settings_of({{"NCCL_P2P_LEVEL", "PHB"}}).p2p_level, PathClass::kPhb);
+  EXPECT_EQ(settings_of({{"NCCL_NET_GDR_READ", "0"}}).gdr_read, 0);
+  EXPECT_EQ(settings_of({{"NCCL_NET_GDR_LEVEL", "PHB"}}).gdr_level, PathClass::kPhb);
+  EXPECT_TRUE(settings_of({{"NCCL_PXN_DISABLE", "1"}}).pxn_disable);
   for (const char* on : {"1", "2", "-1", "0x10"}) {
     EXPECT_EQ(settings_of({{"NCCL_NET_GDR_C2C", on}}).gdr_c2c, true) << on;
   }
@@ -53,7 +59,7 @@ TEST(NcclSettings, WhatNcclIgnores_IsAnErrorAndTheDefaultCounts) {
       {"NCCL_P2P_DISABLE", "no"}};
   for (const auto& [name, value] : bad) {
     Findings findings;
-    const topology::nccl::Settings settings = nccl_settings({{name, value}}, &findings);
+    const topology::nccl::Settings settings = nccl_settings({{name, value}}, {}, &findings);
     ASSERT_EQ(findings.size(), 1u) << name << "=" << value;
     EXPECT_EQ(findings[0].severity, Severity::kError);
     EXPECT_EQ(findings[0].subject, name);
