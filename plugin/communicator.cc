@@ -14,10 +14,10 @@ namespace {
 constexpr int kMaxTrafficClass = 255;
 constexpr int kServiceLevelBits = 0xf;  // of an address vector
 
-// A negative number is none: beside abi::kTrafficClassUndefined, NCCL's host RMA writes the
+// A negative number means unset: beside abi::kTrafficClassUndefined, NCCL's host RMA writes the
 // smallest int, by which ncclConfig_t marks what is not chosen, into the context of its shim for
-// v10 (src/rma/rma_proxy.cc of 2.30). One that is too large is no reason to fail: NCCL would give
-// the plugin up for all communicators of the process.
+// v10 (src/rma/rma_proxy.cc of 2.30). One that is too large must not fail the connection: NCCL
+// would give the plugin up for all communicators of the process.
 std::optional<uint8_t> traffic_class_of(const CommunicatorSettings& settings) {
   if (settings.traffic_class < 0) return std::nullopt;
   if (settings.traffic_class <= kMaxTrafficClass) {

@@ -52,7 +52,7 @@ ncclResult_t to_nccl(Code code) {
   return abi::ncclInternalError;
 }
 
-// Logs why a call failed. A declined registration or merge is no fault: NCCL does without it, so
+// Logs why a call failed. A declined registration or merge is not a fault: NCCL does without it, so
 // INFO.
 ncclResult_t warn(const char* call, const Error& error, unsigned long declined = log::kNet) {
   if (error.code == Code::kDeclined) {

@@ -39,7 +39,7 @@ class NetDevices {
 
   // Merges ports and returns the number of the device; for the same ports it is the same. A single
   // port gets a second number, which counts only beside a merged device. Fails with
-  // kInvalidArgument where the ports are no ports, and with kDeclined where they cannot be merged.
+  // kInvalidArgument where a port does not exist, and with kDeclined where they cannot be merged.
   Result<int> merge(std::span<const int> ports, const MergeRules& rules);
 
   // NCCL has loaded the plugin anew: count() is that of the ports again. All numbers stay valid

@@ -20,7 +20,7 @@ namespace gdr::plugin {
 // Not thread-safe. All calls may block for as long as the file system does.
 class StatsFile {
  public:
-  // The folder is not created: a typing error would be no error then.
+  // The folder is not created: a mistyped name would go unnoticed.
   explicit StatsFile(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
   // Writes the file as a whole, so that a reader sees the old text or the new one: to a temporary

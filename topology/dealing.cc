@@ -34,7 +34,7 @@ class Costs {
 };
 
 // Assigns a column to each row by the Hungarian method: rows are added one by one, each over the
-// path of least reduced cost to a free column. Rows and columns count from 1; 0 is none.
+// path of least reduced cost to a free column. Rows and columns count from 1; 0 stands for none.
 class Assignment {
  public:
   explicit Assignment(const Costs& costs)

@@ -6,7 +6,7 @@ namespace gdr::topology {
 namespace {
 
 // Excludes virtual functions beside their physical ones: they share a port, so that both together
-// are no faster than one.
+// are not faster than one.
 void exclude_virtual_functions(const Machine& machine, std::vector<RailCandidate>* ports) {
   for (RailCandidate& port : *ports) {
     const Hca& hca = machine.hcas[port.ref.hca];

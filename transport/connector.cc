@@ -192,7 +192,7 @@ Result<bool> Connector::send_ready() {
   return sent;
 }
 
-// A retry goes back to an earlier state, which is no progress.
+// A retry goes back to an earlier state, which does not count as progress.
 void Connector::note_progress() {
   if (state_ <= furthest_) return;
   furthest_ = state_;

@@ -16,7 +16,7 @@ constexpr char kOwnFailover[] =
 constexpr char kSmallHandshake[] =
     "the handshake exchanges a few hundred bytes with the kernel's buffer sizes";
 
-// NCCL reads numbers as strtoll does, and what is none as 0.
+// NCCL reads numbers as strtoll does, and text that is not a number as 0.
 int64_t nccl_number(const std::string& value) { return std::strtoll(value.c_str(), nullptr, 0); }
 
 }  // namespace

@@ -112,7 +112,7 @@ void GpuDevice::enable_access_to(const GpuDevice& peer) const {
   if (scope.rc() != cuda::kSuccess) return;
   if (api_.device_can_access_peer(&can, device_, peer.device_) != cuda::kSuccess || can == 0)
     return;
-  api_.ctx_enable_peer_access(peer.context_, 0);  // "already enabled" is no error here
+  api_.ctx_enable_peer_access(peer.context_, 0);  // "already enabled" is not an error here
   if (peer.context_ != peer.primary_) api_.ctx_enable_peer_access(peer.primary_, 0);
 }
 

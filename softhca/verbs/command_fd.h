@@ -11,7 +11,7 @@ class Runtime;
 // Returns a descriptor that names the device of this process; -1 with errno set on failure. It is
 // closed in programs that are executed.
 int open_command_fd(const Device& device);
-// Returns the device that the descriptor names. Null with errno EINVAL when it is none of
+// Returns the device that the descriptor names. Null with errno EINVAL when it is not one of
 // open_command_fd(), and EOPNOTSUPP when it is one of another process, whose objects cannot be used
 // here.
 Device* device_of_command_fd(Runtime& runtime, int fd);

@@ -37,8 +37,8 @@ int width_of(const fs::path& folder) {
 }
 
 // Returns the lesser of what the function and its slot support, as NCCL has it
-// (ncclTopoGetXmlFromSys in src/graph/xml.cc): a speed that one of them does not state is no limit,
-// but a width is, so that it is unknown for a function on a root bus, which has no slot.
+// (ncclTopoGetXmlFromSys in src/graph/xml.cc). A speed that one of them does not state does not
+// limit; a missing width does, so that it is unknown for a function on a root bus.
 PciLink pci_link(const fs::path& function) {
   std::error_code broken;
   fs::path folder = fs::canonical(function, broken);  // the slot is beside the target of a link

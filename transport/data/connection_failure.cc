@@ -20,7 +20,7 @@ constexpr std::chrono::seconds kLocalWork{3};
 
 }  // namespace
 
-// Why a failure that another rail could have survived ends the connection; "" where it is none.
+// Why a failure that another rail could have survived ends the connection; "" for other failures.
 std::string Connection::no_failover_text(ibv_wc_status status) const {
   const bool is_peers_choice = peer_declines_recovery_ && !recovers();
   if (!is_peers_choice || classify_failure(status) == FailureClass::kConnectionLost) return "";

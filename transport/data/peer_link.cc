@@ -123,7 +123,7 @@ void PeerLink::on_frame(const Frame& frame) {
 void PeerLink::on_socket_end(const Error& error,
                              std::optional<std::chrono::milliseconds> silent_for,
                              Clock::time_point now) {
-  if (error.code != Code::kRemote) {  // bytes that are no frame
+  if (error.code != Code::kRemote) {  // bytes that are not a frame
     fail_link(Error{error.code, description_ + ": " + error.text}, true);
     return;
   }

@@ -36,7 +36,7 @@ constexpr double kPatience = 64;
 constexpr double kLateTolerance = 1.25;
 // On a path that was late, a chunk that takes so many times longer than it would on the fastest
 // path is late whatever its path's speed explains: that speed is then the mean of its latenesses.
-// What takes fewer seconds is no timeout, but the latency of a chunk that is sent alone: HCAs wait
+// What takes fewer seconds is the latency of a chunk that is sent alone, not a timeout: HCAs wait
 // for 4 us * 2^timeout, and a timeout of 13 is short.
 constexpr double kUselessShare = 16;
 constexpr double kLeastUseless = 10e-3;

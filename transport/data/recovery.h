@@ -62,9 +62,9 @@ struct RecoveryHooks {
 // path takes only where something has failed or has_news().
 //
 // Pairs are used in epoch 0 from the start, all of them: those that could not be connected are the
-// first news. For each pair, news come in the order kLost, kAgreed, kReturned. The loss of a pair
-// whose return the data path has not taken yet is none, unless it has reported data of the new
-// epoch (on_early_data): then kReturned is left out.
+// first news. For each pair, news come in the order kLost, kAgreed, kReturned. If a pair is
+// lost again before the data path has taken kReturned, kLost is not repeated, unless the data path
+// has reported data of the new epoch (on_early_data): then kReturned is left out.
 //
 // A sender that takes kAgreed checks acknowledged <= arrived <= posted of the pair; anything else
 // fails the connection. Chunks below `arrived` are complete, the others go over other pairs.

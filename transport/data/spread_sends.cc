@@ -328,10 +328,10 @@ void SpreadSends::report_late_paths() {
   }
 }
 
-// A chunk that is acknowledged after both ends have agreed on its pair's epoch is no news: it has
-// arrived, by the receiver's count, or is sent again, as its request was not complete. The pair
-// completes requests in order, so that a chunk's completion stands for those ahead of it that were
-// not signalled.
+// An acknowledgement that comes after both ends have agreed on the pair's epoch is ignored: the
+// chunk has arrived, by the receiver's count, or is sent again, as its request was not complete.
+// The pair completes requests in order, so that a chunk's completion stands for those ahead of it
+// that were not signalled.
 inline bool SpreadSends::on_success(const WorkId& id, Time now) {
   const SpreadPair& pair = pairs_[id.pair];
   const bool undecided = pair.state == PairState::kUsable || pair.state == PairState::kLost;
