@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <sstream>
 #include <system_error>
 #include <utility>
 
@@ -53,6 +54,11 @@ fs::path Host::path(const std::string& absolute) const {
   return root / fs::path(absolute).relative_path();
 }
 
+bool Host::exists(const std::string& absolute) const {
+  std::error_code unreadable;
+  return fs::exists(path(absolute), unreadable);
+}
+
 std::optional<std::string> Host::read(const std::string& absolute) const {
   return topo::file_content(path(absolute));
 }
@@ -64,6 +70,15 @@ std::string Host::line(const std::string& absolute) const {
   const size_t from = first.find_first_not_of(" \t\r");
   if (from == std::string::npos) return "";
   return first.substr(from, first.find_last_not_of(" \t\r") + 1 - from);
+}
+
+std::optional<std::string> Host::line_of(const std::string& absolute,
+                                         const std::string& key) const {
+  std::istringstream lines(read(absolute).value_or(""));
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with(key)) return line.substr(key.size());
+  }
+  return {};
 }
 
 std::vector<std::string> Host::names(const std::string& absolute) const {

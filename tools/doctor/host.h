@@ -50,10 +50,13 @@ struct Host {
 
   // The path of a file of the machine: path("/proc/modules").
   std::filesystem::path path(const std::string& absolute) const;
+  bool exists(const std::string& absolute) const;
   // The content of such a file; nothing where it cannot be read.
   std::optional<std::string> read(const std::string& absolute) const;
   // Its first line, without blanks at the ends; "" where it cannot be read.
   std::string line(const std::string& absolute) const;
+  // What follows `key` in the first line that begins with it; nothing where there is no such line.
+  std::optional<std::string> line_of(const std::string& absolute, const std::string& key) const;
   // The names in a folder, with numbers in their order; none where it cannot be listed.
   std::vector<std::string> names(const std::string& absolute) const;
 };

@@ -22,11 +22,6 @@ constexpr char kNvidiaModuleFolder[] = "/sys/module/nvidia";
 constexpr uint16_t kNvidiaVendor = 0x10de;
 constexpr uint32_t kNvidiaGpuClass = 0x03;  // PCI base class of display controllers
 
-bool nvidia_path_exists(const Host& host, const char* absolute) {
-  std::error_code ignored;
-  return fs::exists(host.path(absolute), ignored);
-}
-
 // The first line names the flavour of the modules: "NVRM version: NVIDIA UNIX Open Kernel Module
 // for x86_64  570.133.20  Release Build ..." or "NVRM version: NVIDIA UNIX x86_64 Kernel Module
 // 535.104.05 ..." (the driver's README, "Open Linux Kernel Modules").
@@ -68,14 +63,14 @@ bool is_driver_version(const std::string& word) {
 NvidiaModule nvidia_module(const Host& host) {
   const std::optional<std::string> text = host.read(kNvidiaVersionFile);
   if (text.has_value() && !text->empty()) return module_of_version_file(*text);
-  if (nvidia_path_exists(host, kNvidiaModuleFolder)) return module_of_sysfs(host);
+  if (host.exists(kNvidiaModuleFolder)) return module_of_sysfs(host);
   NvidiaModule module;
-  if (nvidia_path_exists(host, "/sys/module")) module.state = NvidiaModule::State::kAbsent;
+  if (host.exists("/sys/module")) module.state = NvidiaModule::State::kAbsent;
   return module;
 }
 
 std::optional<std::vector<NvidiaGpu>> nvidia_gpus(const Host& host) {
-  if (!nvidia_path_exists(host, "/sys/bus/pci/devices")) return {};
+  if (!host.exists("/sys/bus/pci/devices")) return {};
   std::vector<NvidiaGpu> gpus;
   bool any_driver = false;
   for (const fs::path& folder : topology::pci_folders(host.path("/sys"))) {

@@ -37,27 +37,15 @@ GpuRailPair pair_of(const Host& host, size_t gpu, size_t hca) {
           topology::turning_ports(from, to)};
 }
 
-bool has_hypervisor_flag(const std::string& cpuinfo) {
-  std::istringstream lines(cpuinfo);
-  for (std::string line; std::getline(lines, line);) {
-    if (!line.starts_with("flags")) continue;
-    return (line + " ").find(" hypervisor ") != std::string::npos;  // all processors have the same
-  }
-  return false;
-}
-
 }  // namespace
 
 std::string needs_for_config(const Host& host) {
-  std::istringstream lines(host.is_live ? host.read("/proc/self/status").value_or("") : "");
-  for (std::string line; std::getline(lines, line);) {
-    std::istringstream words(line);
-    std::string key;
-    long real = 0, effective = -1;
-    if (words >> key >> real >> effective && key == "Uid:" && effective == 0) {
-      return "run it on the machine itself, or give the container CAP_SYS_ADMIN and the host's "
-             "user namespace";
-    }
+  std::istringstream ids(host.is_live ? host.line_of("/proc/self/status", "Uid:").value_or("")
+                                      : "");
+  long real = 0, effective = -1;
+  if (ids >> real >> effective && effective == 0) {
+    return "run it on the machine itself, or give the container CAP_SYS_ADMIN and the host's "
+           "user namespace";
   }
   return kNeedsRoot;
 }
@@ -105,7 +93,9 @@ std::optional<bool> is_ats_enabled(const Host& host, const topology::Bdf& bdf) {
 }
 
 bool is_virtual_machine(const Host& host) {
-  if (has_hypervisor_flag(host.read("/proc/cpuinfo").value_or(""))) return true;
+  // All processors have the same flags.
+  const std::string flags = host.line_of("/proc/cpuinfo", "flags").value_or("") + " ";
+  if (flags.find(" hypervisor ") != std::string::npos) return true;
   const std::string product = host.line("/sys/class/dmi/id/product_name");
   return product.find("Virtual Machine") != std::string::npos ||
          host.line("/sys/class/dmi/id/sys_vendor") == "QEMU";

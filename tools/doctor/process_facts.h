@@ -52,8 +52,8 @@ std::optional<ResourceLimit> resource_limit(const Host& host, const std::string&
 // where it asks capable(): one in the first user namespace, unlike that of a rootless container.
 bool has_capability(const Host& host, int number);
 
-// Returns the names of the RDMA devices in /sys/class/infiniband, sorted; those of the topology,
-// which verbs may have listed, where sysfs has none.
+// Returns the names of the RDMA devices in /sys/class/infiniband, sorted; those of verbs where
+// sysfs has none.
 std::vector<std::string> rdma_device_names(const Host& host);
 
 // Returns the number of GPUs of the machine; 0 also where its topology could not be read.

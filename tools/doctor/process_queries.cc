@@ -5,9 +5,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
-#include <set>
 #include <sstream>
-#include <system_error>
 
 #include "base/unique_fd.h"
 #include "tools/doctor/host.h"
@@ -19,11 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool has_file(const Host& host, const std::string& absolute) {
-  std::error_code ignored;
-  return fs::exists(host.path(absolute), ignored);
-}
-
 bool is_in_environment(const Host& host, const char* name) {
   return host.is_live && std::getenv(name) != nullptr;
 }
@@ -34,12 +27,12 @@ Container find_container(const Host& host) {
   const std::string cgroup = host.read("/proc/1/cgroup").value_or("");
   const auto names = [&](const char* word) { return cgroup.find(word) != std::string::npos; };
   if (is_in_environment(host, "KUBERNETES_SERVICE_HOST") || names("kubepods") ||
-      has_file(host, "/run/secrets/kubernetes.io")) {
+      host.exists("/run/secrets/kubernetes.io")) {
     return Container::kKubernetes;
   }
-  if (has_file(host, "/.dockerenv") || names("/docker")) return Container::kDocker;
-  if (has_file(host, "/run/.containerenv") || names("/libpod")) return Container::kPodman;
-  if (has_file(host, "/run/systemd/container") || names("/lxc")) return Container::kOther;
+  if (host.exists("/.dockerenv") || names("/docker")) return Container::kDocker;
+  if (host.exists("/run/.containerenv") || names("/libpod")) return Container::kPodman;
+  if (host.exists("/run/systemd/container") || names("/lxc")) return Container::kOther;
   return Container::kNone;
 }
 
@@ -80,15 +73,6 @@ bool is_in_first_user_namespace(const Host& host) {
   return inside == 0 && outside == 0 && count == 0xffffffff;
 }
 
-std::vector<std::string> inspected_hcas(const topo::Inspection& inspection) {
-  std::set<std::string> names;
-  for (const topology::Hca& hca : inspection.decision.machine.hcas) names.insert(hca.name);
-  for (const transport::SkippedPort& one : inspection.not_offered) {
-    if (!one.port.empty()) names.insert(one.port.substr(0, one.port.rfind(':')));
-  }
-  return {names.begin(), names.end()};
-}
-
 }  // namespace
 
 ProcessFacts read_process_facts(const Host& host) {
@@ -105,32 +89,25 @@ ProcessFacts read_process_facts(const Host& host) {
 bool is_in_container(const Host& host) { return host.process.container != Container::kNone; }
 
 std::optional<ResourceLimit> resource_limit(const Host& host, const std::string& name) {
-  std::istringstream lines(host.read("/proc/self/limits").value_or(""));
-  for (std::string line; std::getline(lines, line);) {
-    if (!line.starts_with(name + " ")) continue;
-    std::istringstream words(line.substr(name.size()));
-    std::string soft, hard;
-    words >> soft >> hard;
-    const std::optional<uint64_t> first = limit_in(soft), second = limit_in(hard);
-    if (!first.has_value()) return {};
-    return ResourceLimit{*first, second.value_or(*first)};
-  }
-  return {};
+  std::istringstream words(host.line_of("/proc/self/limits", name + " ").value_or(""));
+  std::string soft, hard;
+  words >> soft >> hard;
+  const std::optional<uint64_t> first = limit_in(soft), second = limit_in(hard);
+  if (!first.has_value()) return {};
+  return ResourceLimit{*first, second.value_or(*first)};
 }
 
 bool has_capability(const Host& host, int number) {
-  std::istringstream lines(host.read("/proc/self/status").value_or(""));
-  for (std::string line; std::getline(lines, line);) {
-    if (!line.starts_with("CapEff:")) continue;
-    const uint64_t set = std::strtoull(line.c_str() + sizeof "CapEff:" - 1, nullptr, 16);
-    return (set >> number & 1) != 0 && is_in_first_user_namespace(host);
-  }
-  return false;
+  const std::string effective = host.line_of("/proc/self/status", "CapEff:").value_or("");
+  const uint64_t set = std::strtoull(effective.c_str(), nullptr, 16);
+  return (set >> number & 1) != 0 && is_in_first_user_namespace(host);
 }
 
 std::vector<std::string> rdma_device_names(const Host& host) {
   std::vector<std::string> names = host.names("/sys/class/infiniband");
-  if (names.empty() && host.inspection.has_value()) names = inspected_hcas(*host.inspection);
+  if (names.empty()) {
+    for (const RdmaHca& hca : host.ports.hcas) names.push_back(hca.name);
+  }
   std::sort(names.begin(), names.end(), topology::name_less);
   return names;
 }

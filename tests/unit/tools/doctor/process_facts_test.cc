@@ -41,14 +41,10 @@ TEST(RdmaDeviceNames, AreSortedByTheirNumbers) {
   EXPECT_EQ(rdma_device_names(made.host), (std::vector<std::string>{"mlx5_2", "mlx5_10"}));
 }
 
-TEST(RdmaDeviceNames, WithoutSysfs_AreThoseOfTheTopologyAndTheExcluded) {
+TEST(RdmaDeviceNames, WithoutSysfs_AreThoseOfVerbs) {
   MadeHost made;
-  made.host.inspection.emplace();
-  made.host.inspection->decision.machine.hcas.emplace_back().name = "softhca1";
-  made.host.inspection->not_offered = {
-      {FindingKind::kHcaExcluded, "softhca0:1", "is excluded by NCCL_IB_HCA"},
-      {FindingKind::kHcaFailed, "", "odd text"}};
-  EXPECT_EQ(rdma_device_names(made.host), (std::vector<std::string>{"softhca0", "softhca1"}));
+  made.host.ports.hcas.emplace_back().name = "softhca0";
+  EXPECT_EQ(rdma_device_names(made.host), std::vector<std::string>{"softhca0"});
 }
 
 }  // namespace
