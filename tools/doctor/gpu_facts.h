@@ -35,7 +35,6 @@ struct CudaRuntime {
 struct GpuFact {
   std::optional<uint64_t> memory_bytes;  // all of it (nvmlDeviceGetMemoryInfo)
   std::optional<uint64_t> bar1_bytes;    // size of BAR1 (nvmlDeviceGetBAR1MemoryInfo)
-  std::optional<uint64_t> bar1_used;     // how much of that is mapped now
   std::optional<bool> exports_dmabuf;    // CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED
   std::optional<bool> gpudirect;         // CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED
 };

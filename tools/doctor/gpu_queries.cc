@@ -108,7 +108,6 @@ void read_gpu_of_nvml(const nvml::Api& api, const Bdf& bdf, GpuFact* fact) {
   if (api.bar1_memory_info && api.bar1_memory_info(device, &bar1) == nvml::kSuccess &&
       bar1.total > 0) {
     fact->bar1_bytes = bar1.total;
-    fact->bar1_used = bar1.used;
   }
 }
 

@@ -6,7 +6,6 @@
 #include <netinet/in.h>
 
 #include <bit>
-#include <charconv>
 #include <sstream>
 #include <system_error>
 
@@ -19,25 +18,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::optional<int> netdev_number(const std::string& text, int base) {
-  const size_t skipped = base == 16 && text.starts_with("0x") ? 2 : 0;
-  int value = 0;
-  const auto [stop, error] =
-      std::from_chars(text.data() + skipped, text.data() + text.size(), value, base);
-  (void)stop;
-  return error == std::errc() ? std::optional(value) : std::nullopt;
-}
-
 RdmaNetdev read_netdev(const fs::path& folder) {
   RdmaNetdev netdev;
-  netdev.mtu = netdev_number(topology::first_line(folder / "mtu"), 10);
-  if (const auto flags = netdev_number(topology::first_line(folder / "flags"), 16)) {
-    netdev.is_up = (*flags & IFF_UP) != 0;
-  }
+  const auto number = [&](const char* name, int base) {
+    return number_in_sysfs(topology::first_line(folder / name), base);
+  };
+  netdev.mtu = number("mtu", 10);
+  if (const auto flags = number("flags", 16)) netdev.is_up = (*flags & IFF_UP) != 0;
   // The kernel answers EINVAL for an interface that is not up.
-  if (const auto carrier = netdev_number(topology::first_line(folder / "carrier"), 10)) {
-    netdev.has_carrier = *carrier != 0;
-  }
+  if (const auto carrier = number("carrier", 10)) netdev.has_carrier = *carrier != 0;
   return netdev;
 }
 

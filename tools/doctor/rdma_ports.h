@@ -44,7 +44,6 @@ struct RdmaPort {
   std::string rate;        // as sysfs has it: "400 Gb/sec (4X NDR)"; "": unknown
   std::string link_layer;  // "InfiniBand", "Ethernet", "Unspecified"; "": unknown
   std::optional<int> lid, sm_lid;
-  std::optional<uint32_t> cap_mask;
   std::vector<RdmaGid> gids;
   std::vector<std::string> netdevs;            // names, the first is that of the port itself
   std::optional<int> active_mtu, max_mtu;      // bytes of payload; verbs alone has them
@@ -67,7 +66,6 @@ struct RdmaHca {
   std::string pci;                           // "0000:3b:00.0"; "" for a device without a function
   std::string pci_ids;                       // "15b3:1021"; "" where unknown
   bool is_virtual = false;       // a device of software above a network interface (rxe, siw)
-  bool in_sysfs = false;         // whether it is in class/infiniband
   std::optional<bool> in_verbs;  // whether libibverbs lists it; nothing: not asked
   std::string open_error;        // why libibverbs could not open it; ""
   int open_errno = 0;            // errno of that; 0: none was given
@@ -105,6 +103,9 @@ RdmaPorts read_rdma_ports(const Host& host);
 void read_rdma_sysfs(const Host& host, RdmaPorts* ports);
 void read_rdma_netdevs(const Host& host, RdmaPorts* ports);
 void read_rdma_verbs(const Host& host, RdmaPorts* ports);
+
+// Returns the number at the beginning of a line of sysfs, "4: ACTIVE", or in hexadecimal "0x1f".
+std::optional<int> number_in_sysfs(const std::string& text, int base = 10);
 
 // Reads the ports of the HCA from its folder.
 void read_rdma_hca(const Host& host, RdmaHca* hca);

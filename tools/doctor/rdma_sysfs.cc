@@ -1,4 +1,7 @@
 // The HCAs and their ports in sysfs.
+#include <arpa/inet.h>
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <charconv>
 #include <chrono>
@@ -17,40 +20,17 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Names of files that are numbers, and numbers at the beginning of a line: "4: ACTIVE".
-template <class Number>
-std::optional<Number> rdma_number(const std::string& text, int base = 10) {
-  const bool is_hex = base == 16 && text.starts_with("0x");
-  const char* begin = text.data() + (is_hex ? 2 : 0);
-  Number value = 0;
-  const auto [stop, error] = std::from_chars(begin, text.data() + text.size(), value, base);
-  (void)stop;
-  return error == std::errc() ? std::optional(value) : std::nullopt;
-}
-
 template <class State>
 State rdma_state_of(const std::string& line, State last) {
-  const int number = rdma_number<int>(line).value_or(0);
+  const int number = number_in_sysfs(line).value_or(0);
   return number > 0 && number <= static_cast<int>(last) ? static_cast<State>(number)
                                                         : State::kUnknown;
 }
 
-// Parses a GID as sysfs has it: "fe80:0000:0000:0000:0e42:a1ff:fe55:62a2".
+// "fe80:0000:0000:0000:0e42:a1ff:fe55:62a2"
 std::optional<transport::Gid> parse_rdma_gid(const std::string& text) {
-  constexpr size_t kLength = 39;
-  if (text.size() != kLength) return {};
   transport::Gid gid{};
-  size_t byte = 0;
-  for (size_t at = 0; at < kLength; at += 5) {
-    if (at > 0 && text[at - 1] != ':') return {};
-    uint16_t word = 0;
-    const char* end = text.data() + at + 4;
-    const auto [stop, error] = std::from_chars(text.data() + at, end, word, 16);
-    if (error != std::errc() || stop != end) return {};
-    gid[byte++] = static_cast<uint8_t>(word >> 8);
-    gid[byte++] = static_cast<uint8_t>(word & 0xff);
-  }
-  return gid;
+  return inet_pton(AF_INET6, text.c_str(), gid.data()) == 1 ? std::optional(gid) : std::nullopt;
 }
 
 transport::GidType rdma_gid_type(const std::string& text, bool is_ethernet) {
@@ -60,7 +40,7 @@ transport::GidType rdma_gid_type(const std::string& text, bool is_ethernet) {
 
 void read_rdma_gids(const fs::path& folder, RdmaPort* port) {
   for (const std::string& name : topo::folder_names(folder / "gids")) {
-    const auto index = rdma_number<int>(name);
+    const auto index = number_in_sysfs(name);
     const auto gid = parse_rdma_gid(topology::first_line(folder / "gids" / name));
     if (!index || !gid || transport::is_null(*gid)) continue;
     RdmaGid one;
@@ -96,9 +76,8 @@ RdmaPort read_rdma_port(const RdmaHca& hca, int number) {
   port.phys_state = rdma_state_of(line("phys_state"), PhysState::kErrorRecovery);
   port.rate = line("rate");
   port.link_layer = line("link_layer");
-  port.lid = rdma_number<int>(line("lid"), 16);
-  port.sm_lid = rdma_number<int>(line("sm_lid"), 16);
-  port.cap_mask = rdma_number<uint32_t>(line("cap_mask"), 16);
+  port.lid = number_in_sysfs(line("lid"), 16);
+  port.sm_lid = number_in_sysfs(line("sm_lid"), 16);
   read_rdma_gids(folder, &port);
   add_lone_rdma_netdev(hca, &port);
   port.has_counters = transport::has_hardware_counters(hca.folder.string(), number);
@@ -112,15 +91,13 @@ void read_rdma_function(const Host& host, RdmaHca* hca) {
   const auto location = topology::pci_location(hca->folder, sysfs);
   if (!location) return;
   hca->pci = location->bdf.to_string();
+  if (hca->is_virtual) return;
   std::error_code error;
   const fs::path driver = fs::read_symlink(fs::path(location->sysfs_path) / "driver", error);
-  if (!error && !hca->is_virtual) hca->driver = driver.filename().string();
-  const auto id = [&](const char* name) {
-    const std::string text = topology::first_line(fs::path(location->sysfs_path) / name);
-    return text.starts_with("0x") ? text.substr(2) : text;
-  };
-  if (hca->is_virtual || id("vendor").empty()) return;
-  hca->pci_ids = id("vendor") + ":" + id("device");
+  hca->driver = driver.filename().string();
+  const auto function = topology::pci_function(location->sysfs_path);
+  if (!function || function->ids.vendor == 0) return;
+  hca->pci_ids = fmt::format("{:04x}:{:04x}", function->ids.vendor, function->ids.device);
 }
 
 // The counters are read again after a second, all at once.
@@ -153,6 +130,15 @@ const char* to_string(PhysState state) {
   return kNames[static_cast<size_t>(state)];
 }
 
+std::optional<int> number_in_sysfs(const std::string& text, int base) {
+  const bool is_hex = base == 16 && text.starts_with("0x");
+  int value = 0;
+  const auto [stop, error] =
+      std::from_chars(text.data() + (is_hex ? 2 : 0), text.data() + text.size(), value, base);
+  (void)stop;
+  return error == std::errc() ? std::optional(value) : std::nullopt;
+}
+
 void read_rdma_hca(const Host& host, RdmaHca* hca) {
   hca->firmware = topology::first_line(hca->folder / "fw_ver");
   hca->board_id = topology::first_line(hca->folder / "board_id");
@@ -160,7 +146,7 @@ void read_rdma_hca(const Host& host, RdmaHca* hca) {
   hca->node_type = topology::first_line(hca->folder / "node_type");
   read_rdma_function(host, hca);
   for (const std::string& name : topo::folder_names(hca->folder / "ports")) {
-    const int number = rdma_number<int>(name).value_or(0);
+    const int number = number_in_sysfs(name).value_or(0);
     if (number > 0) hca->ports.push_back(read_rdma_port(*hca, number));
   }
 }
@@ -171,7 +157,6 @@ void read_rdma_sysfs(const Host& host, RdmaPorts* ports) {
     RdmaHca hca;
     hca.name = name;
     hca.folder = folder / name;
-    hca.in_sysfs = true;
     read_rdma_hca(host, &hca);
     ports->hcas.push_back(std::move(hca));
   }

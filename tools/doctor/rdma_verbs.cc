@@ -37,7 +37,6 @@ void fill_rdma_port(const ibv_port_attr& attr, RdmaPort* port) {
   }
   if (!port->lid) port->lid = attr.lid;
   if (!port->sm_lid) port->sm_lid = attr.sm_lid;
-  if (!port->cap_mask) port->cap_mask = attr.port_cap_flags;
 }
 
 RdmaHca* hca_of_verbs(const Host& host, const ibv_device& device, RdmaPorts* ports) {

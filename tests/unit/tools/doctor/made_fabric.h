@@ -69,7 +69,6 @@ class MadeFabric : public MadeHost {
     hca.firmware = "28.39.1002";
     hca.board_id = "MT_0000000838";
     hca.pci_ids = "15b3:1021";
-    hca.in_sysfs = true;
     hca.in_verbs = true;
     RdmaPort port;
     port.state = LinkState::kActive;
