@@ -96,7 +96,8 @@ fi
 }
 
 std::string body_of(const std::vector<Fix>& fixes) {
-  std::string apply, undo;
+  const std::string nothing = fixes.empty() ? "  echo \"there is no fix to apply\"\n" : "";
+  std::string apply = nothing, undo = nothing;
   for (size_t i = 0; i < fixes.size(); ++i) {
     apply += apply_text(fixes[i], i + 1);
     undo = undo_text(fixes[i], i + 1) + undo;
@@ -132,7 +133,6 @@ std::string to_fix_script(const Report& report, const std::string& settings) {
     text += "\n# Settings for jobs: copy these lines to the job's script. Here they do nothing.\n" +
             settings;
   }
-  if (fixes.empty()) return text + "\necho \"there is no fix to apply\"\n";
   return text + guard_of(machine) + body_of(fixes);
 }
 
