@@ -45,9 +45,7 @@ std::vector<Group> groups_of(const CheckResult& result, bool all) {
 std::string subjects_of(const Group& group, bool all) {
   if (group.subjects.empty()) return "";
   if (!all) return topo::short_list(group.subjects) + ": ";
-  std::string list;
-  for (const std::string& one : group.subjects) list += (list.empty() ? "" : ", ") + one;
-  return list + ": ";
+  return fmt::format("{}: ", fmt::join(group.subjects, ", "));
 }
 
 // The fix follows the last of several groups in a row that share it.
@@ -179,14 +177,13 @@ std::string last_lines(const Report& report, bool all) {
 }  // namespace
 
 std::string to_text(const Report& report, bool all) {
+  std::vector<Verdict> shown = {Verdict::kFailure, Verdict::kWarning};
+  if (all) shown.insert(shown.end(), {Verdict::kUnknown, Verdict::kOk, Verdict::kNothing});
   std::string text;
-  for (const CheckResult* one : report.with(Verdict::kFailure)) text += entry(*one, all);
-  for (const CheckResult* one : report.with(Verdict::kWarning)) text += entry(*one, all);
-  if (all) {
-    for (const CheckResult* one : report.with(Verdict::kUnknown)) text += entry(*one, all);
-    for (const CheckResult* one : report.with(Verdict::kOk)) text += entry(*one, all);
-    for (const CheckResult* one : report.with(Verdict::kNothing)) text += entry(*one, all);
-  } else {
+  for (const Verdict verdict : shown) {
+    for (const CheckResult* one : report.with(verdict)) text += entry(*one, all);
+  }
+  if (!all) {
     text += unknown_lines(report);
     text += names_line("ok       ", report, Verdict::kOk);
     text += names_line("nothing  ", report, Verdict::kNothing);

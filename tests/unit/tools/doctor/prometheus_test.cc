@@ -1,8 +1,6 @@
 // The text format of Prometheus, version 0.0.4.
 #include <gmock/gmock.h>
-#include <sys/wait.h>
 
-#include <fstream>
 #include <map>
 #include <regex>
 #include <set>
@@ -62,16 +60,6 @@ TEST(DoctorPrometheus, Collector_CanReadIt) {
   const PageCheck check = check_page(folder, to_prometheus(full_report()));
   if (check.status == kPageParserMissing) GTEST_SKIP() << check.objections;
   EXPECT_EQ(check.status, 0) << check.objections;
-}
-
-TEST(DoctorPrometheus, Promtool_AcceptsIt) {
-  if (std::system("command -v promtool > /dev/null") != 0) {
-    GTEST_SKIP() << "promtool is not installed";
-  }
-  const TempFolder folder;
-  const std::string file = (folder.path() / "doctor.prom").string();
-  std::ofstream(file) << to_prometheus(full_report());
-  EXPECT_EQ(std::system(("promtool check metrics < '" + file + "' 1>&2").c_str()), 0);
 }
 
 }  // namespace
