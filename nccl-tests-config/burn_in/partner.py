@@ -6,16 +6,16 @@ import json
 import socket
 import time
 
-from burn_in import bench
-from burn_in.child import Outcome
+from burn_in import perf
 from burn_in.failure import Failure, printable
-from burn_in.perftest import Tools
 from burn_in.rails import End, Rail
 
 _MEET_LIMIT_S = 60
 _HELLO_LIMIT_S = 10
 _FIRST_LIMIT_S = 3  # a partner sends its hello as soon as it has connected
 _MESSAGE_LIMIT_S = 300  # above what a measurement takes
+_GRACE_S = 5  # for the own rank of a measurement, after the other one has ended
+_ATTEMPTS = 3  # where another program takes the TCP port of a measurement first
 _MOST_BYTES = 1 << 22
 _PROGRAM = "nccl-gdr-burn-in "
 _HELLO = _PROGRAM + "1"  # with the version of the messages
@@ -28,26 +28,21 @@ class OtherProgram(Failure):
 class Link:
     """The connection, and what the other machine has."""
 
-    def __init__(self, connection, rails, tools, limit_s=_HELLO_LIMIT_S):
+    def __init__(self, connection, rails, limit_s=_HELLO_LIMIT_S):
         self._socket = connection
         self.address = connection.getsockname()[0]  # by which the other machine reaches this one
         self._lines = connection.makefile("r", encoding="utf-8", errors="replace")
         try:
-            self.send({"hello": _HELLO, "tools": dataclasses.asdict(tools),
-                       "rails": [dataclasses.asdict(rail) for rail in rails]})
+            self.send({"hello": _HELLO, "rails": [dataclasses.asdict(rail) for rail in rails]})
             hello = self.receive(limit_s)
         except Failure as failure:
             raise OtherProgram(failure.text, failure.fix, ends=True)
         if not str(hello.get("hello")).startswith(_PROGRAM):
             raise OtherProgram("something else than nccl-gdr-burn-in answers",
                                "give --root HOST:PORT with a port that is free")
-        self._read(hello)
-
-    def _read(self, hello):
         try:
             if hello["hello"] != _HELLO:
                 raise ValueError(hello["hello"])
-            self.tools = Tools(**hello["tools"])
             self.rails = [Rail(End(**rail["host"]), [End(**gpu) for gpu in rail["gpus"]])
                           for rail in hello["rails"]]
         except (KeyError, TypeError, ValueError):
@@ -89,7 +84,7 @@ def is_own(address):
         return one.getsockname()[0] == address
 
 
-def accept(port, rails, tools, limit_s=_MEET_LIMIT_S):
+def accept(port, rails, limit_s=_MEET_LIMIT_S):
     """Rank 0 waits for rank 1, at all addresses: a host's own name may lead to 127.0.1.1. Who else
     connects is dropped."""
     deadline = time.monotonic() + limit_s
@@ -106,19 +101,19 @@ def accept(port, rails, tools, limit_s=_MEET_LIMIT_S):
             except socket.timeout:
                 break
             try:
-                return Link(connection, rails, tools, _FIRST_LIMIT_S)
+                return Link(connection, rails, _FIRST_LIMIT_S)
             except OtherProgram:
                 connection.close()
     raise Failure(f"the other machine did not connect to TCP port {port} in {limit_s} s",
                   "start the same command on it, and let TCP through the firewall")
 
 
-def connect(address, rails, tools, limit_s=_MEET_LIMIT_S):
+def connect(address, rails, limit_s=_MEET_LIMIT_S):
     """Rank 1 goes to rank 0 at (host, port), which may start later."""
     deadline = time.monotonic() + limit_s
     while True:
         try:
-            return Link(socket.create_connection(address, timeout=limit_s), rails, tools)
+            return Link(socket.create_connection(address, timeout=limit_s), rails)
         except OSError as error:
             if time.monotonic() > deadline:
                 raise Failure(f"the other machine does not answer at {address[0]}:{address[1]}: "
@@ -127,32 +122,51 @@ def connect(address, rails, tools, limit_s=_MEET_LIMIT_S):
         time.sleep(0.2)
 
 
+def free_port():
+    """A TCP port that no program has now. Another one may take it before it is used."""
+    with socket.socket() as one:
+        one.bind(("", 0))
+        return one.getsockname()[1]
+
+
 class There:
-    """The end that connects, on the other machine (see bench.Here)."""
+    """Measures from this machine to the other one (see perf.Here)."""
 
-    def __init__(self, link):
-        self._link = link
+    def __init__(self, link, nccl_gdr):
+        self._link, self._nccl_gdr = link, nccl_gdr
 
-    def run(self, job):
+    def measure(self, case, kind):
+        for _ in range(_ATTEMPTS):
+            job = perf.Job(kind, case.first, case.second, f"{self._link.address}:{free_port()}")
+            outcomes = self._run(job)
+            if perf.PORT_IS_TAKEN not in outcomes[0].errors:
+                return perf.value(job, outcomes)
+        raise Failure("other programs took each TCP port that was free", "run it again")
+
+    def _run(self, job):
+        """The outcomes of rank 0, here, and of rank 1."""
+        own = perf.start(job, self._nccl_gdr, 0)
         self._link.send({"job": dataclasses.asdict(job)})
         answer = self._link.receive()
+        outcome = own.finish(_GRACE_S)
         if "failure" in answer:
             raise Failure(f"on the other machine: {printable(answer['failure'])}",
                           printable(answer["fix"]))
-        return Outcome(**answer["outcome"])
+        return [outcome, perf.Outcome(**answer["outcome"])]
 
 
-def serve(link, tools):
-    """What rank 1 does: runs the programs that rank 0 asks for, until that ends the run. Returns
-    the run's exit status."""
+def serve(link, nccl_gdr):
+    """What rank 1 does: runs its rank of what rank 0 asks for, until that ends the run. Returns the
+    run's exit status."""
     while True:
         message = link.receive()
         if "exit_status" in message:
             return message["exit_status"]
-        job = bench.Job(**message["job"])
-        job.server, job.client = End(**job.server), End(**job.client)
+        job = perf.Job(**message["job"])
+        job.first, job.second = End(**job.first), End(**job.second)
         try:
-            link.send({"outcome": dataclasses.asdict(bench.Here(tools).run(job))})
+            outcome = perf.start(job, nccl_gdr, 1).finish()
+            link.send({"outcome": dataclasses.asdict(outcome)})
         except Failure as failure:
             if failure.ends:
                 raise

@@ -1,12 +1,19 @@
 """`nccl-gdr perf sendrecv`: measures through the plugin, as NCCL's data goes, and verifies data."""
 
+import ctypes
+import dataclasses
 import json
+import os
+import signal
+import subprocess
+import tempfile
+import typing
 
 from burn_in.failure import Failure, printable
+from burn_in.rails import End
 
-NAME = "nccl-gdr perf"
-LIMIT_S = 180
 PORT_IS_TAKEN = "Address already in use"
+_LIMIT_S = 180
 _TRANSFER_FAILED = 1  # the exit status
 _TESTS = {"bandwidth": ["--test", "bw", "-b", "4M", "-e", "4M", "--seconds", "2"],
           "latency": ["--test", "lat", "-b", "8", "-e", "8", "-n", "1000"]}
@@ -20,15 +27,81 @@ _WARNING = " NCCL WARN NET/GDR : "
 _CALLS = ("init: ", "listen: ", "connect: ", "accept: ", "regMr: ", "regMrDmaBuf: ")
 _PREFIX = "nccl-gdr: "
 _MOST_LINES = 4
+_PR_SET_PDEATHSIG = 1
+_LIBC = ctypes.CDLL(None)
 
 
-def words(job, role, tools):
-    """The command of the end that listens ("server": rank 0, which sends) or connects."""
-    ends = (job.server, job.client)
-    memory = ["host" if end.gpu is None else f"cuda:{end.cuda}" for end in ends]
-    return [tools.nccl_gdr, "perf", "sendrecv", *_TESTS[job.kind],
-            "--root", f"{job.address}:{job.port}", "--rank", "0" if role == "server" else "1",
-            "--dev", ",".join(str(end.device) for end in ends), "--memory", ",".join(memory),
+@dataclasses.dataclass
+class Job:
+    """A measurement. Both machines of a run exchange it as JSON."""
+    kind: str  # "bandwidth" of 4 MiB messages, "latency" of 8 bytes
+    first: End  # of rank 0, which sends
+    second: End
+    root: str = ""  # ADDRESS:PORT where the ranks of two machines meet; "": both are on this one
+
+    def ends(self):
+        return [self.first, self.second]
+
+
+@dataclasses.dataclass
+class Outcome:
+    """How a program ended. `status` is as subprocess has it, or None where it ran too long."""
+    status: typing.Optional[int]
+    output: str = ""
+    errors: str = ""
+
+    def how(self):
+        if self.status is None:
+            return "did not end in time"
+        if self.status < 0:
+            return f"was ended by signal {-self.status} ({signal.strsignal(-self.status)})"
+        return f"ended with status {self.status}"
+
+
+class Program:
+    """One that was started, and ends with this one. Raises Failure where it cannot be started."""
+
+    def __init__(self, command, variables):
+        self._files = [tempfile.TemporaryFile("w+", errors="replace") for _ in range(2)]
+        try:
+            self._process = subprocess.Popen(
+                command, env={**os.environ, "LC_ALL": "C", **variables}, stdin=subprocess.DEVNULL,
+                preexec_fn=lambda: _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL),
+                stdout=self._files[0], stderr=self._files[1])
+        except OSError as error:
+            raise Failure(f"{command[0]} cannot be started: {error.strerror}")
+
+    def finish(self, limit_s=_LIMIT_S):
+        """Waits for its end, or ends it; returns the outcome."""
+        try:
+            status = self._process.wait(limit_s)
+        except subprocess.TimeoutExpired:
+            status = None
+            self._process.kill()
+            self._process.wait()
+        texts = []
+        for file in self._files:
+            file.seek(0)
+            texts.append(file.read())
+            file.close()
+        return Outcome(status, *texts)
+
+
+def start(job, nccl_gdr, rank=None):
+    """Starts one rank of a job, or without `rank` both of them."""
+    for end in job.ends():
+        if end.gpu is not None and end.cuda is None:
+            raise Failure(f"CUDA does not show the GPU {end.gpu_address} beside {end.name()}",
+                          "measure in a job or container that has all GPUs, without "
+                          "CUDA_VISIBLE_DEVICES; nccl-gdr doctor --check nvidia-driver,cuda-driver")
+    return Program(words(job, nccl_gdr, rank), variables(job.kind))
+
+
+def words(job, nccl_gdr, rank=None):
+    memory = ["host" if end.gpu is None else f"cuda:{end.cuda}" for end in job.ends()]
+    return [nccl_gdr, "perf", "sendrecv", *_TESTS[job.kind],
+            *([] if rank is None else ["--root", job.root, "--rank", str(rank)]),
+            "--dev", ",".join(str(end.device) for end in job.ends()), "--memory", ",".join(memory),
             "--timeout", "60", "--json", "-"]
 
 
@@ -36,13 +109,26 @@ def variables(kind):
     return {**_VARIABLES, **(_IMPATIENT if kind == "latency" else {})}
 
 
-def value(job, server, client):
-    """Gb/s or microseconds, as rank 0 reports them, if it is certain what was measured."""
-    if client is None or server.status != 0:
-        raise _failure([server, client] if client else [server])
+class Here:
+    """Measures with both ends on this machine."""
+
+    def __init__(self, nccl_gdr):
+        self._nccl_gdr = nccl_gdr
+
+    def measure(self, case, kind):
+        """Gb/s, or microseconds of half a round trip. Raises Failure."""
+        job = Job(kind, case.first, case.second)
+        return value(job, [start(job, self._nccl_gdr).finish()])
+
+
+def value(job, outcomes):
+    """Gb/s or microseconds, as rank 0 reports them, if it is certain what was measured. Its outcome
+    comes first."""
+    if outcomes[0].status != 0:
+        raise _failure(outcomes)
     try:
-        report = json.loads(server.output)
-        for rank, end in zip(report["ranks"], (job.server, job.client)):
+        report = json.loads(outcomes[0].output)
+        for rank, end in zip(report["ranks"], job.ends()):
             _check_end(rank, end)
         if job.kind == "latency":
             return report["latency"][0]["typical_us"]
@@ -59,11 +145,11 @@ def _check_end(rank, end):
         raise Failure(f"the memory was that of {memory}, and not of the GPU {end.gpu_address}")
 
 
-def _failure(ends):
-    """What the outcomes of the ends mean, at least one of which has failed."""
-    failed = [end for end in ends if end.status != 0]
-    cause = next((end for end in failed if end.status == _TRANSFER_FAILED), failed[0])
-    text, _, fix = _causes("\n".join(end.errors for end in ends)).partition(". Fix: ")
+def _failure(outcomes):
+    """What the outcomes mean, at least one of which is a failure."""
+    failed = [one for one in outcomes if one.status != 0]
+    cause = next((one for one in failed if one.status == _TRANSFER_FAILED), failed[0])
+    text, _, fix = _causes("\n".join(one.errors for one in outcomes)).partition(". Fix: ")
     return Failure(f"nccl-gdr perf {cause.how()}: {text or 'it printed no error'}",
                    fix or "run nccl-gdr conformance, and nccl-gdr doctor on every machine",
                    is_transfer=cause.status == _TRANSFER_FAILED)

@@ -7,8 +7,7 @@ from burn_in.rails import End
 
 @dataclasses.dataclass
 class Case:
-    """`first` sends to `second`. Between two machines `first` is of rank 0, and what measures
-    decides which of the two sends."""
+    """`first` sends to `second`; between two machines, it is the one of rank 0."""
     mode: str  # "local", "loopback", "remote"
     first: End
     second: End

@@ -53,5 +53,5 @@ def _object(one):
              "link_gbits": end.gbits or None, "virtual": end.is_virtual}
             for end in (one.case.ends() if one.case else [])]
     return {"subject": one.subject, "ends": ends, "verdict": one.verdict,
-            "gbits": one.gbits or None, "latency_us": one.latency_us or None, "by": one.by or None,
-            "text": one.text, "fix": one.fix}
+            "gbits": one.gbits or None, "latency_us": one.latency_us or None, "text": one.text,
+            "fix": one.fix}

@@ -3,7 +3,7 @@
 import contextlib
 import sys
 
-from burn_in import bench, partner, perf, perftest, plan, report, verdict
+from burn_in import partner, perf, plan, report, verdict
 from burn_in.failure import Failure
 from burn_in.plan import Case
 from burn_in.verdict import Result
@@ -11,26 +11,22 @@ from burn_in.verdict import Result
 
 def run(options, rails, nccl_gdr):
     """Returns the exit status. Raises Failure."""
-    tools = perftest.Tools(nccl_gdr) if options.by == "perf" else perftest.find(nccl_gdr)
     if options.mode == "remote":
-        return _with_other_machine(options, rails, tools)
+        return _with_other_machine(options, rails, nccl_gdr)
     cases = plan.local(rails.usable) if options.mode == "local" else plan.loopback(rails.usable)
     if not (cases or rails.down):
         raise Failure("this machine has no rail", "nccl-gdr doctor and nccl-gdr topo say why")
-    meter = bench.Bench(tools, bench.Here(tools), _programs(options, tools, tools))
-    return _finish(options, measure(cases, meter) + _down(rails))
+    return _finish(options, measure(cases, perf.Here(nccl_gdr)) + _down(rails))
 
 
-def _with_other_machine(options, rails, tools):
+def _with_other_machine(options, rails, nccl_gdr):
     if options.rank == 1:
-        return partner.serve(partner.connect(options.root, rails.usable, tools), tools)
-    link = partner.accept(options.root[1], rails.usable, tools)
+        return partner.serve(partner.connect(options.root, rails.usable), nccl_gdr)
+    link = partner.accept(options.root[1], rails.usable)
     status = 3
     try:
         cases = plan.remote(rails.usable, link.rails)
-        programs = _programs(options, tools, link.tools)
-        meter = bench.Bench(tools, partner.There(link), programs, link.address)
-        results = measure(cases, meter) + _down(rails)
+        results = measure(cases, partner.There(link, nccl_gdr)) + _down(rails)
         results += [Result(name, verdict=verdict.FAILURE, text="only one machine can use it",
                            fix="nccl-gdr doctor --check port-state on both; NCCL_IB_HCA chooses "
                                "the same ports")
@@ -40,13 +36,6 @@ def _with_other_machine(options, rails, tools):
         with contextlib.suppress(Failure):
             link.send({"exit_status": status})
     return status
-
-
-def _programs(options, here, there):
-    programs, why = bench.choose(options.by, here, there)
-    if why:
-        print(f"burn-in: {perf.NAME} measures, as {why}", file=sys.stderr)
-    return programs
 
 
 def _down(rails):
@@ -82,8 +71,8 @@ def measure(cases, meter):
 
 
 def _measure_one(case, meter):
-    print(f"burn-in: {case.subject()}, by {meter.by(case)}", file=sys.stderr)
-    result = Result(case.subject(), case, by=meter.by(case))
+    print(f"burn-in: {case.subject()}", file=sys.stderr)
+    result = Result(case.subject(), case)
     # The small messages go first: where none arrives, the rails do not reach each other.
     looks = not case.uses_gpu()
     try:

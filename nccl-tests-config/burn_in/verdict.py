@@ -23,7 +23,6 @@ class Result:
     case: typing.Optional[Case] = None
     gbits: float = 0  # 0: not measured
     latency_us: float = 0
-    by: str = ""
     verdict: str = UNKNOWN
     text: str = ""
     fix: str = ""

@@ -137,7 +137,7 @@ class DoctorCounters(Case):
 
 
 class BurnIn(Case):
-    """nccl-gdr-burn-in between two machines over the kernel's verbs, with perftest from the host's files."""
+    """nccl-gdr-burn-in between two machines over the kernel's verbs."""
     count = 2
     network = Network(nics=1, mtu=4200)
 
@@ -152,8 +152,6 @@ class BurnIn(Case):
         self.assertEqual([outcome.status for outcome in outcomes], [3, 3], logs)
         result, = json.loads(outcomes[0].output)["results"]
         print(result, flush=True)
-        self.assertEqual((result["subject"], result["by"]),
-                         ("rail 0 rxe0:1 <-> rxe0:1, host memory", "perftest"), logs)
+        self.assertEqual(result["subject"], "rail 0 rxe0:1 <-> rxe0:1, host memory", logs)
         self.assertGreater(result["latency_us"], 0)
-        # perftest divides by the CPU's frequency, which it may not find on a busy emulated machine.
-        self.assertRegex(result["text"], "device of software|printed the result (inf|0.0)")
+        self.assertIn("device of software", result["text"])

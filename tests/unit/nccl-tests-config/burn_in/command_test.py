@@ -34,7 +34,6 @@ class CommandTest(unittest.TestCase):
                 ([], {}, "mode"), (["other"], {}, "mode"),
                 (["local", "--expect", "PUX=90"], {}, "'PUX=90'"),
                 (["local", "--root", "a"], {}, "belong to the mode remote"),
-                (["local", "--with", ""], {}, "--with"),
                 (["remote"], {}, "remote needs --root HOST"),
                 (["remote", "--root", ":4000"], {}, "remote needs --root HOST"),
                 (["remote", "--root", "127.0.0.1:x"], {}, "the port x"),

@@ -1,13 +1,12 @@
-"""What a run measures, in which order, and what it makes of errors; and what it measures with."""
+"""What a run measures, in which order, and what it makes of errors."""
 
 import contextlib
 import io
 import unittest
 
 import paths  # noqa: F401  (sets the module path)
-from burn_in import bench, plan, run
+from burn_in import plan, run
 from burn_in.failure import Failure
-from burn_in.perftest import Tools
 from burn_in.verdict import FAILURE, UNKNOWN
 from ends import rail
 
@@ -19,9 +18,6 @@ class Meter:
 
     def __init__(self, errors):
         self.errors, self.calls = errors, []
-
-    def by(self, _case):
-        return "a test"
 
     def measure(self, case, kind):
         self.calls.append((case.subject(), kind))
@@ -43,8 +39,8 @@ class MeasureTest(unittest.TestCase):
         results, calls = measured(plan.loopback([rail(0, gpus=[0])]))
         host, gpu = (f"rail 0 mlx5_0:1 to itself, {memory}" for memory in ("host memory", "GPU0 (PIX)"))
         self.assertEqual(calls, [(host, "latency"), (host, "bandwidth"), (gpu, "bandwidth")])
-        self.assertEqual([(one.gbits, one.latency_us, one.by) for one in results],
-                         [(100, 2, "a test"), (100, 0, "a test")])
+        self.assertEqual([(one.gbits, one.latency_us) for one in results],
+                         [(100, 2), (100, 0)])
 
     def test_PairThatIsNotReached_LeavesOutItsGpusAndMeasuresTheSenderByItself(self):
         cases = plan.local([rail(0, gpus=[0]), rail(1)])
@@ -78,30 +74,6 @@ class MeasureTest(unittest.TestCase):
         self.assertEqual([(one.subject, one.text) for one in results],
                          [("rail 0 mlx5_0:1 <-> mlx5_0:1, host memory", ""),
                           ("the other rails", "not measured: it has left")])
-
-
-class ChooseTest(unittest.TestCase):
-
-    def test_Perftest_IsTakenWhereBothHaveIt(self):
-        plain, cuda = Tools("", "6.06"), Tools("", "6.06", cuda_options=["--use_cuda"])
-        newer, none = Tools("", "6.20"), Tools("", lacks="it is not in PATH")
-        # (--with, here, there, what measures host memory and memory of GPUs, a part of the reason)
-        for wanted, here, there, host, gpu, why in (
-                ("auto", cuda, cuda, "perftest", "perftest", ""),
-                ("auto", cuda, plain, "perftest", "nccl-gdr perf", ""),
-                ("auto", plain, newer, "nccl-gdr perf", "nccl-gdr perf", "6.06 here and 6.20 on"),
-                ("auto", none, plain, "nccl-gdr perf", "nccl-gdr perf", "it is not in PATH"),
-                ("auto", plain, none, "nccl-gdr perf", "nccl-gdr perf", "on the other machine it is"),
-                ("perftest", plain, newer, "perftest", "nccl-gdr perf", ""),
-                ("perf", cuda, cuda, "nccl-gdr perf", "nccl-gdr perf", "")):
-            with self.subTest(f"{wanted} {host} {why}"):
-                found, reason = bench.choose(wanted, here, there)
-                self.assertEqual(found, {False: host, True: gpu})
-                self.assertIn(why, reason)
-                self.assertEqual(bool(why), bool(reason))
-        for here, there in ((none, plain), (plain, none)):
-            with self.assertRaisesRegex(Failure, "--with perftest: .*it is not in PATH"):
-                bench.choose("perftest", here, there)
 
 
 if __name__ == "__main__":

@@ -5,17 +5,15 @@ import unittest
 
 import paths  # noqa: F401  (sets the module path)
 from burn_in import perf
-from burn_in.bench import Job
-from burn_in.child import Outcome
 from burn_in.failure import Failure
-from burn_in.perftest import Tools
+from burn_in.perf import Job, Outcome
 from ends import end
 
 _GPU = {"gpu": 0, "gpu_address": "0000:1a:00.0", "cuda": 1}
 
 
 def job(kind="bandwidth", **fields):
-    return Job("nccl-gdr perf", kind, end(0), end(1, **fields), "10.0.0.1", 4000)
+    return Job(kind, end(0), end(1, **fields), "10.0.0.1:4000")
 
 
 def report(second="mlx5_1", memory="host"):
@@ -26,14 +24,14 @@ def report(second="mlx5_1", memory="host"):
 
 class PerfTest(unittest.TestCase):
 
-    def test_BothEnds_HaveTheSameWordsButTheRank(self):
-        server, client = (perf.words(job(**_GPU), role, Tools("tool"))
-                          for role in ("server", "client"))
-        self.assertEqual(" ".join(server),
+    def test_Ranks_HaveTheSameWordsButTheirNumber(self):
+        first, second, both = (perf.words(job(**_GPU), "tool", rank) for rank in (0, 1, None))
+        self.assertEqual(" ".join(first),
                          "tool perf sendrecv --test bw -b 4M -e 4M --seconds 2 --root 10.0.0.1:4000 "
                          "--rank 0 --dev 0,1 --memory host,cuda:1 --timeout 60 --json -")
-        server[server.index("--rank") + 1] = "1"
-        self.assertEqual(client, server)
+        at = first.index("--root")
+        self.assertEqual(both, first[:at] + first[at + 4:])
+        self.assertEqual(second, [*first[:at + 3], "1", *first[at + 4:]])
 
     def test_OtherRails_DoNotReplaceTheOneThatIsMeasured(self):
         for kind in ("bandwidth", "latency"):
@@ -43,10 +41,10 @@ class PerfTest(unittest.TestCase):
     def test_Report_OfTheExpectedEnds_IsRead(self):
         for kind, value in (("bandwidth", 8.388608), ("latency", 2.5)):
             for second in ("mlx5_1", "mlx5_1:1"):
-                found = perf.value(job(kind), Outcome(0, report(second)), Outcome(0))
+                found = perf.value(job(kind), [Outcome(0, report(second))])
                 self.assertAlmostEqual(found, value)
         of_gpu = report(memory="cuda:1 (0000:1A:00.0)")
-        self.assertTrue(perf.value(job(**_GPU), Outcome(0, of_gpu), Outcome(0)))
+        self.assertTrue(perf.value(job(**_GPU), [Outcome(0, of_gpu)]))
 
     def test_Report_OfOtherEnds_IsAFailure(self):
         for output, text in (
@@ -54,7 +52,7 @@ class PerfTest(unittest.TestCase):
                 (report(memory="cuda:1 (0000:1B:00.0)"), "and not of the GPU 0000:1a"),
                 ("", "cannot be read"), ("{}", "cannot be read"), ("[]", "cannot be read")):
             with self.subTest(text), self.assertRaisesRegex(Failure, text):
-                perf.value(job(**_GPU), Outcome(0, output), Outcome(0))
+                perf.value(job(**_GPU), [Outcome(0, output)])
 
     def test_Failure_HasTheCauseAndWhoseFaultItIs(self):
         warning = "node:1:1 [0] NCCL WARN NET/GDR : "
@@ -69,10 +67,11 @@ class PerfTest(unittest.TestCase):
                 ((3, f"{warning}NCCL_X is old\nnccl-gdr: no plugin:\n  a.so: not there. Fix: set\n"),
                  (3, ""), "status 3: no plugin:; a.so: not there", "set", False),
                 ((None, ""), (0, ""),
-                 "nccl-gdr perf did not end in time: it printed no error", "doctor", False)):
+                 "nccl-gdr perf did not end in time: it printed no error", "doctor", False),
+                ((-11, ""), (0, ""), "ended by signal 11 (Segmentation fault)", "doctor", False)):
             with self.subTest(text), self.assertRaises(Failure) as caught:
-                perf.value(job(), *(Outcome(status, "", errors)
-                                    for status, errors in (server, client)))
+                perf.value(job(), [Outcome(status, "", errors)
+                                   for status, errors in (server, client)])
             self.assertIn(text, caught.exception.text)
             self.assertIn(fix, caught.exception.fix)
             self.assertEqual(caught.exception.is_transfer, is_transfer)
