@@ -15,8 +15,9 @@ import time
 CONFIG_DIR = pathlib.Path(__file__).resolve().parent.parent
 ENV_DIR = CONFIG_DIR / "env"
 # Open MPI must not use the devices under test, or the software HCA, for its own traffic.
-_MPI_OVER_TCP = ["--mca", "pml", "ob1", "--mca", "btl", "self,tcp"]
-_FORWARDED = re.compile(r"^(NCCL_|GDR_|SOFTHCA_|CUDA_VISIBLE_DEVICES$|LD_LIBRARY_PATH$)")
+MPI_OVER_TCP = ["--mca", "pml", "ob1", "--mca", "btl", "self,tcp"]
+_FORWARDED = re.compile("(NCCL|GDR_NCCL|SOFTHCA)_.*|MASTER_(ADDR|PORT)|GDR_(TOOL|RANKS_PER_NODE)|CUDA_VISIBLE_DEVICES|"
+                        "LD_LIBRARY_PATH")
 
 
 class LaunchError(Exception):
@@ -31,7 +32,7 @@ class Outcome:
     seconds: float
 
 
-def environment(env_files, settings, base=None):
+def environment(env_files, settings, base=None, checks_softhca=True):
     """`base` (this process's environment) after sourcing `env_files` and adding `settings`.
 
     An environment file is a path, or a name in env/.
@@ -51,7 +52,8 @@ def environment(env_files, settings, base=None):
         raise LaunchError(
             f"bash could not source {' '.join(files)}: {printed.strip() or 'it gives no reason'}")
     result = dict(entry.split("=", 1) for entry in done.stdout.decode().split("\0") if entry)
-    _check_softhca(result)
+    if checks_softhca:
+        _check_softhca(result)
     sys.stderr.write(printed)
     result.update(settings)
     result.pop("file", None)  # of the loop
@@ -62,7 +64,7 @@ def _check_softhca(env):
     """Raises LaunchError where the software HCA is asked for, and the loader would take the system's libibverbs."""
     folder = env.get("SOFTHCA_DIR")
     asked = folder == "" or folder in env.get("LD_LIBRARY_PATH", "").split(":")
-    if folder is not None and asked and not os.path.exists(os.path.join(folder, "libibverbs.so.1")):
+    if folder is not None and asked and not (folder and os.path.exists(os.path.join(folder, "libibverbs.so.1"))):
         where = f"there is no libibverbs.so.1 of the software HCA in {folder}" if folder else (
             "there is no software HCA on this machine")
         raise LaunchError(
@@ -70,27 +72,23 @@ def _check_softhca(env):
             "set SOFTHCA_DIR to the folder of its libibverbs.so.1")
 
 
-def find_program(name, base=None):
-    """The path of nccl-tests' program `name`: in NCCL_TESTS_DIR, its build/, or PATH."""
+def find_program(name, base=None, folders=()):
+    """The path of a program: as given, in NCCL_TESTS_DIR, its build/, `folders`, or PATH."""
     base = os.environ if base is None else base
-    folder = base.get("NCCL_TESTS_DIR")
-    folders = [pathlib.Path(folder), pathlib.Path(folder) / "build"] if folder else []
-    for one in folders:
-        if os.access(one / name, os.X_OK):
-            return str((one / name).resolve())
-    if not folder and (path := shutil.which(name, path=base.get("PATH"))):
-        return path
-    looked = " and ".join(map(str, folders)) if folders else "PATH (NCCL_TESTS_DIR is not set)"
+    own = base.get("NCCL_TESTS_DIR")
+    folders = [*([own, os.path.join(own, "build")] if own else []), *map(str, folders)]
+    path = ":".join(map(os.path.abspath, folders))
+    if found := shutil.which(name, path=f"{path}:{base.get('PATH', '')}"):
+        return os.path.abspath(found)
     raise LaunchError(
-        f"{name} was not found in {looked}. To get it: git clone https://github.com/NVIDIA/nccl-tests; "
-        "make -C nccl-tests (with MPI=1 for several processes; CUDA_HOME and NCCL_HOME where they are "
-        "in no usual place); export NCCL_TESTS_DIR=$PWD/nccl-tests. Without GPUs here, --read compares "
-        "outputs of another machine")
+        f"{name} was not found in {', '.join(folders) or 'PATH (NCCL_TESTS_DIR is not set)'}. To get it: "
+        "git clone https://github.com/NVIDIA/nccl-tests; make -C nccl-tests (with MPI=1 for several processes; "
+        "CUDA_HOME and NCCL_HOME where they are in no usual place); export NCCL_TESTS_DIR=$PWD/nccl-tests")
 
 
 def decides_runs(name):
     """Whether a variable of this name decides what a run does, so that ranks on other hosts need it, too."""
-    return _FORWARDED.match(name) is not None and name != "NCCL_TESTS_DIR"
+    return _FORWARDED.fullmatch(name) is not None and name != "NCCL_TESTS_DIR"
 
 
 def software_hca(env):
@@ -110,7 +108,7 @@ def command(program, arguments, options, env):
     mpirun = shutil.which("mpirun", path=env.get("PATH"))
     if mpirun is None:
         raise LaunchError("mpirun (Open MPI) was not found, and --mode processes needs it")
-    words = [mpirun, "-np", str(options.ranks), "--bind-to", "none", *_MPI_OVER_TCP]
+    words = [mpirun, "-np", str(options.ranks), "--bind-to", "none", *MPI_OVER_TCP]
     if os.geteuid() == 0:
         words.append("--allow-run-as-root")
     if options.hostfile:

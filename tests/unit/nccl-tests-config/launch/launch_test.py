@@ -75,22 +75,19 @@ class CommonTest(LaunchTest):
 
     def test_BadOptions_AreUsageErrors(self):
         for arguments, text in {
-                ("--gpus",): "--gpus needs a value",
-                ("--gpus", "--nodes"): "--gpus needs a value, not the option --nodes",
-                ("--gpus", "8x"): "--gpus needs a number from 1 to 99999, not '8x'",
-                ("--gpus", "0"): "--gpus needs a number",
-                ("--gpus", "8", "--nodes", "-1"): "--nodes needs a number",
-                ("--gpus", "8", "--preset", "dgx"): "there are: azure_ndv5 dgx_h100",
-                ("--gpus", "8", "--preset", "../env/ib"): "there is no preset '../env/ib'",
-                ("--gpus", "8", "--transport", "softhca"): "there are: gdr ",
-                ("--gpus", "8", "--set", "NCCL IB=1"): "--set needs NAME=VALUE",
-                ("--gpus", "8", "--set", "NCCL_DEBUG"): "--set needs NAME=VALUE",
-                ("8",): "unknown option: 8"}.items():
+                ("--gpus", "8x"): "--gpus: '8x' is not a number from 1 to 99999",
+                ("--gpus", "0"): "--gpus: '0' is not a number",
+                ("--gpus", "8", "--nodes", "-1"): "--nodes: '-1' is not a number",
+                ("--gpus", "8", "--preset", "dgx"): "(choose from 'azure_ndv5', 'dgx_h100', ",
+                ("--gpus", "8", "--preset", "../env/ib"): "invalid choice: '../env/ib'",
+                ("--gpus", "8", "--transport", "softhca"): "(choose from 'gdr', ",
+                ("--gpus", "8", "--set", "NCCL IB=1"): "'NCCL IB=1' is not NAME=VALUE",
+                ("--gpus", "8", "--set", "NCCL_DEBUG"): "'NCCL_DEBUG' is not NAME=VALUE"}.items():
             with self.subTest(arguments):
                 self.refused(2, text, "mpirun", *arguments)
         for launcher in ("mpirun", "slurm.sbatch", "torchrun"):
-            self.refused(2, "--gpus is missing", launcher)
-            self.refused(2, "unknown option: --gpu", launcher, "--gpu", 8)
+            self.refused(2, "required: --gpus", launcher)
+            self.refused(2, "unrecognized arguments: --gpu 8", launcher, "--gpus", 8, "--gpu", 8)
 
     def test_ExamplesOfTheDocuments_AreAccepted(self):
         (self.folder / "hosts").write_text("node01 slots=8\nnode02 slots=8\n")
@@ -108,23 +105,6 @@ class CommonTest(LaunchTest):
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertRegex(done.stdout, r"mpirun|srun|torchrun")
 
-    def test_OptionWithoutItsValue_IsAUsageError(self):
-        for launcher, options in {
-                "mpirun": ("--nodes", "--gpus", "--program", "--preset", "--transport", "--plugin-dir",
-                           "--set", "--hostfile", "--host", "--interface"),
-                "slurm.sbatch": ("--mpi", "--image", "--mounts"),
-                "torchrun": ("--rendezvous", "--id")}.items():
-            for option in options:
-                with self.subTest(f"{launcher} {option}"):
-                    self.refused(2, f"{option} needs a value", launcher, option)
-
-    def test_Help_ListsTheOptionsAndAnExample(self):
-        for launcher in ("mpirun", "slurm.sbatch", "torchrun"):
-            done = self.run_it(launcher, "--help")
-            self.assertEqual(done.returncode, 0)
-            for text in (f"usage: launch/{launcher}", "--preset NAME", "--program", "--dry-run"):
-                self.assertIn(text, done.stdout)
-
 
 class LibrariesTest(LaunchTest):
     """How the plugin and the software HCA are found; the launchers are copies in an installed tree."""
@@ -133,7 +113,7 @@ class LibrariesTest(LaunchTest):
         super().setUp()
         self.prefix = self.folder / "prefix"
         config = self.prefix / "share" / "nccl-net-gdr" / "nccl-tests-config"
-        for name in ("env", "presets", "launch"):
+        for name in ("env", "presets", "launch", "comparelib"):
             shutil.copytree(ROOT / "nccl-tests-config" / name, config / name)
         self.launch = config / "launch"
         self.fake("mpirun")
@@ -172,7 +152,7 @@ class LibrariesTest(LaunchTest):
         job = ("slurm.sbatch", "--gpus", 1, "--image", "i")
         inside = {"SLURM_JOB_ID": "1", "SLURM_JOB_NUM_NODES": "1"}
         self.fake("srun", "#!/bin/sh\necho --container-image; echo \"$@\"\n")
-        self.refused(3, "or use an image that has the package, with --plugin-in-image", *job, **inside)
+        self.refused(3, "in a container whose image has the package, --plugin-in-image", *job, **inside)
         where = self.plugin(self.folder / "somewhere")
         self.fake("ldconfig", "#!/bin/sh\nprintf '\\tlibnccl-net-gdr.so (libc6,x86-64) => "
                   f"{where}/libnccl-net-gdr.so\\n'\n")
@@ -188,7 +168,7 @@ class LibrariesTest(LaunchTest):
         self.plugin(self.prefix / "lib")
         job = ("mpirun", "--gpus", 1, "--preset", "one_host_softhca")
         for settings in ({}, {"SOFTHCA_DIR": ""}):
-            self.refused(3, "there is no software HCA on this machine. Fix: build it", *job, **settings)
+            self.refused(3, "there is no software HCA on this machine: build it", *job, **settings)
         self.fake("nccl-gdr", "#!/bin/sh\nexit 125\n")
         self.refused(3, "there is no software HCA on this machine", *job)
         self.fake("nccl-gdr", f"#!/bin/sh\necho '{self.folder}'\n")
@@ -244,11 +224,11 @@ class MpirunTest(LaunchTest):
         self.refused(2, "--hostfile and --host exclude each other", *job, "--host", "a", "--hostfile",
                      "b")
         self.refused(2, "--host needs names alone", *job, "--host", "a:8,b:8")
-        self.refused(3, "--host names 1 hosts, and --nodes is 2", *job, "--host", "a", "--nodes", 2)
+        self.refused(3, "--host has 1 hosts, and --nodes is 2", *job, "--host", "a", "--nodes", 2)
         self.fake("mpirun", "#!/bin/sh\necho HYDRA build details\n")
         self.refused(3, "is not Open MPI's", *job)
         self.fake("mpirun")
-        self.refused(3, "all_reduce_perf was not found. Fix: build it", *job)
+        self.refused(3, "all_reduce_perf was not found in", *job)
         softhca = ("--program", "true", "--preset", "one_host_softhca")
         self.refused(3, "there is no libibverbs.so.1 of the software HCA in /absent", *job, *softhca,
                      SOFTHCA_DIR="/absent")
@@ -258,7 +238,7 @@ class MpirunTest(LaunchTest):
     def test_LaunchFolderInThePath_DoesNotStartItself(self):
         tools = self.folder / "tools"  # what the launcher needs, without any mpirun
         tools.mkdir()
-        for name in ("bash", "dirname", "readlink", "grep", "sed", "paste", "getent", "env"):
+        for name in ("bash", "dirname", "grep", "env", "python3"):
             (tools / name).symlink_to(shutil.which(name))
         self.refused(3, "mpirun was not found. Fix: install Open MPI", "mpirun", "--gpus", 1,
                      PATH=f"{_LAUNCH}:{tools}")
@@ -278,8 +258,8 @@ class SlurmTest(LaunchTest):
         submission, job = [shlex.split(line) for line in done.stdout.splitlines()]
         self.assertEqual(submission[:3], ["sbatch", "--nodes=2", "--ntasks-per-node=8"])
         self.assertLess(submission.index("--gpus-per-node=8"), submission.index("--partition=gpu"))
-        self.assertEqual(submission[-8:], [str(_LAUNCH / "slurm.sbatch"), "--nodes", "2", "--gpus", "8",
-                                           "--sbatch", "--partition=gpu", "--", "-e", "1G"][-8:])
+        self.assertEqual(submission[-9:], [str(_LAUNCH / "slurm.sbatch"), "--nodes", "2", "--gpus", "8",
+                                           "--sbatch=--partition=gpu", "--", "-e", "1G"])
         self.assertNotIn("--dry-run", submission)
         start = job.index("srun")
         self.assertEqual(job[start:], ["srun", "--nodes=2", "--ntasks=16", "--ntasks-per-node=8",
@@ -303,7 +283,7 @@ class SlurmTest(LaunchTest):
     def test_WhatIsMissing_IsNamedBeforeTheJobWaits(self):
         job = ("slurm.sbatch", "--gpus", 1)
         self.refused(2, "--mounts needs --image", *job, "--mounts", "a:b")
-        self.refused(2, "--sbatch needs an option of sbatch", *job, "--sbatch", "gpu")
+        self.refused(2, "'gpu' is no option of sbatch", *job, "--sbatch", "gpu")
         self.fake("sbatch")
         self.refused(3, "all_reduce_perf was not found", *job)
 
