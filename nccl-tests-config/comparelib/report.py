@@ -1,4 +1,4 @@
-"""Formats a comparison side by side, as text and as Markdown, and describes it in sentences."""
+"""Formats a comparison side by side in Markdown, and describes it in sentences."""
 
 from comparelib import comparison, session as sessions
 
@@ -43,59 +43,26 @@ def _line(point, session, several):
 
 
 def build(session, points):
-    """(group headings with their widths, column headings, lines) of one program's table.
+    """The rows of one program's table, the headings first.
 
     Cells are medians over the rounds. With several rounds, each ratio has its smallest and largest value and
     its verdict beside it.
     """
     several = session.rounds > 1
-    ratio = ["speed", "min-max", "verdict"] if several else ["speed"]
-    groups = [("", 1)] + [(side, 2) for side in session.sides]
-    groups += [(f"{side}/{session.base}", len(ratio)) for side in session.others] + [("", 1)]
-    headings = [
-        "size", *["time us", "busbw"] * len(session.sides), *ratio * len(session.others), "#wrong"
-    ]
-    return groups, headings, [_line(point, session, several) for point in points]
+    headings = ["size"]
+    for side in session.sides:
+        headings += [f"{side} us", f"{side} GB/s"]
+    for side in session.others:
+        headings += [f"{side}/{session.base}", *(["min-max", "verdict"] if several else [])]
+    return [[*headings, "#wrong"], *(_line(point, session, several) for point in points)]
 
 
-def _widths(groups, rows):
-    """Column widths; a group's last column grows where the group's name needs it."""
-    widths, start = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))], 0
-    for name, columns in groups:
-        taken = sum(widths[start:start + columns]) + 2 * (columns - 1)
-        widths[start + columns - 1] += max(len(name) - taken, 0)
-        start += columns
-    return widths
-
-
-def as_text(table):
-    groups, headings, lines = table
-    widths = _widths(groups, [headings, *lines])
-    top, start = [], 0
-    for name, columns in groups:
-        width = sum(widths[start:start + columns]) + 2 * (columns - 1)
-        top.append(name.center(width))
-        start += columns
-    rows = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths))
-            for row in [headings, *lines]]
-    return "\n".join(["  ".join(top).rstrip(), *rows])
-
-
-def named_headings(table):
-    """One heading a column, with the name of its group; a column of ratios has the group's name alone."""
-    groups, headings, _ = table
-    named, start = [], 0
-    for name, columns in groups:
-        for heading in headings[start:start + columns]:
-            named.append(name if heading == "speed" else f"{name} {heading}".strip())
-        start += columns
-    return named
-
-
-def as_markdown(table):
-    named = named_headings(table)
-    rows = [named, ["---:"] * len(named), *table[2]]
-    return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+def table(rows):
+    """The rows in Markdown, with columns of one width each for the terminal."""
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    lines = [f"| {' | '.join(cell.rjust(width) for cell, width in zip(row, widths))} |" for row in rows]
+    rule = "|".join(["", *("-" * (width + 1) + ":" for width in widths), ""])
+    return "\n".join([lines[0], rule, *lines[1:]])
 
 
 def sentences(session, points):
@@ -154,7 +121,7 @@ def facts(session):
 
 
 def heading(session):
-    return f"{facts(session)}; bandwidths in GB/s (10^9), a speed above 1 is faster than {session.base}"
+    return f"{facts(session)}; GB/s (10^9) of bus bandwidth, a ratio of speeds above 1 is faster than {session.base}"
 
 
 def _section(title, lines):
@@ -166,7 +133,7 @@ def document(session, found, lines):
     parts = []
     for program, points in found.items():
         parts.append(
-            f"## {program}\n\n{heading(session)}\n\n{as_markdown(build(session, points))}\n")
+            f"## {program}\n\n{heading(session)}\n\n{table(build(session, points))}\n")
         parts += [f"- {text}" for text in sentences(session, points)]
         commands = dict.fromkeys(run.command for run in session.runs
                                  if run.program == program and run.repeat == 0 and run.command)

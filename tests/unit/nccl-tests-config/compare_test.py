@@ -11,6 +11,7 @@ import io
 import json
 import os
 import pathlib
+import re
 import signal
 import subprocess
 import tempfile
@@ -67,6 +68,11 @@ class CompareCase(unittest.TestCase):
         self.assertIn(text, done.stderr)
         self.assertNotIn("[1/", done.stderr)
 
+    def rows(self, done, size=r"\d+"):
+        """The cells of the tables' rows of that size."""
+        return [row.split(" | ") for row in re.findall(rf"^\| +({size} .*) \|$",
+                                                       re.sub(" +", " ", done.stdout), re.MULTILINE)]
+
     def record(self):
         return json.loads((self.output / "results.json").read_text())
 
@@ -85,7 +91,7 @@ class ResultsTest(CompareCase):
         done = self.compare("--rounds", "2")
         self.assertIn("via NET/GDR/0/GDRDMA x1", done.stdout)
         self.assertIn("12 runs, 0 with a defect", done.stdout)
-        rows = [line.split() for line in done.stdout.splitlines() if line.split()[:1] == ["32"]]
+        rows = self.rows(done, "32")
         self.assertEqual(len(rows), 2)
         self.assertEqual(rows[0][-7:],
                          ["2.00", "2.00-2.00", "faster", "0.50", "0.50-0.50", "slower", "0"])
@@ -101,14 +107,11 @@ class ResultsTest(CompareCase):
         self.assertIn("Using network GDR", (self.output / "sendrecv_perf.gdr.2.err").read_text())
 
     def test_ResultsReadAgain_GiveTheSameTable(self):
-        def table(done):
-            return [line for line in done.stdout.splitlines() if line.split()[:1] in (["8"], ["16"], ["32"])]
-
         first = self.compare("--transports", "gdr,ib", "--rounds", "2", *_ONE)
         self.output.rename(self.folder / "first")
         again = self.compare("--read", "gdr=first/*.gdr.*.json", "ib=first/*.ib.*.json", end=None)
-        self.assertEqual(len(table(again)), 3)
-        self.assertEqual(table(again), table(first))
+        self.assertEqual(len(self.rows(again)), 3)
+        self.assertEqual(self.rows(again), self.rows(first))
 
     def test_ExampleOfTheReadme_IsWhatComparePrints(self):
         text = (ROOT / "nccl-tests-config" / "README.md").read_text()
@@ -143,8 +146,7 @@ class ResultsTest(CompareCase):
                 done = self.compare(*transport, FAKE_DEFECT=f"{defect}@GDR", status=1)
                 self.assertIn(f"all_reduce_perf over gdr, round 1: {text}", done.stdout)
                 self.assertIn("2 runs, 1 with a defect", done.stdout)
-                row = next(line.split() for line in done.stdout.splitlines()
-                           if line.split()[:1] == ["16"])
+                row, = self.rows(done, "16")
                 self.assertEqual(row[1] == "-", defect
                                  not in ("wrong", "exit"))  # left out of the table
 
