@@ -3,19 +3,13 @@
 import json
 
 from burn_in import verdict
+from comparelib import tables
 
 _HEADER = ("rails", "memory", "Gb/s", "of link", "us", "verdict")
-_NUMBERS = range(2, 5)
 
 
 def as_text(results):
-    rows = [_HEADER] + [_row(one) for one in results]
-    widths = [max(map(len, column)) for column in zip(*rows)]
-    lines = []
-    for row in rows:
-        cells = [cell.rjust(width) if i in _NUMBERS else cell.ljust(width)
-                 for i, (cell, width) in enumerate(zip(row, widths))]
-        lines.append("  ".join(cells).rstrip())
+    lines = [tables.table([_HEADER, *map(_row, results)], left=("rails", "memory", "verdict"))]
     for (verdict_of_all, text, fix), subjects in _notes(results).items():
         lines += ["", f"{verdict_of_all}: {'; '.join(subjects)}", f"  {text}"]
         if fix:

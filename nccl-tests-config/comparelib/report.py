@@ -1,6 +1,6 @@
 """Formats a comparison side by side in Markdown, and describes it in sentences."""
 
-from comparelib import comparison, session as sessions
+from comparelib import comparison, session as sessions, tables
 
 
 def size_text(size):
@@ -55,14 +55,6 @@ def build(session, points):
     for side in session.others:
         headings += [f"{side}/{session.base}", *(["min-max", "verdict"] if several else [])]
     return [[*headings, "#wrong"], *(_line(point, session, several) for point in points)]
-
-
-def table(rows):
-    """The rows in Markdown, with columns of one width each for the terminal."""
-    widths = [max(map(len, column)) for column in zip(*rows)]
-    lines = [f"| {' | '.join(cell.rjust(width) for cell, width in zip(row, widths))} |" for row in rows]
-    rule = "|".join(["", *("-" * (width + 1) + ":" for width in widths), ""])
-    return "\n".join([lines[0], rule, *lines[1:]])
 
 
 def sentences(session, points):
@@ -133,7 +125,7 @@ def document(session, found, lines):
     parts = []
     for program, points in found.items():
         parts.append(
-            f"## {program}\n\n{heading(session)}\n\n{table(build(session, points))}\n")
+            f"## {program}\n\n{heading(session)}\n\n{tables.table(build(session, points))}\n")
         parts += [f"- {text}" for text in sentences(session, points)]
         commands = dict.fromkeys(run.command for run in session.runs
                                  if run.program == program and run.repeat == 0 and run.command)

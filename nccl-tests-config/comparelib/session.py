@@ -43,11 +43,6 @@ def without_control(side):
     return side.removesuffix("#2")
 
 
-def base_program(program):
-    """all_reduce_perf of "all_reduce_perf (half max)"."""
-    return program.split(" ", 1)[0]
-
-
 def collective_of(program):
     """all_reduce of all_reduce_perf; with the data type and operator where the program has them."""
     return program.replace("_perf", "", 1)

@@ -80,8 +80,3 @@ def reasons_to_leave_out(table, log, network, gpudirect):
 def defects(table, outcome):
     """What is wrong with a run whose numbers are in the table all the same."""
     return _end(outcome) + _wrong(table)
-
-
-def problems(table, log, outcome, network, gpudirect):
-    """The reasons why this run does not count, as texts; empty when it does."""
-    return defects(table, outcome) + reasons_to_leave_out(table, log, network, gpudirect)

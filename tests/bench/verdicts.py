@@ -8,7 +8,7 @@ more than 1 % from it, else a tie; "?" where one round alone has both. Counts th
 import math
 
 from figures import OWN, rounds
-from comparelib import comparison
+from comparelib import comparison, tables
 
 LEGEND = """Figures are medians. The ratio is the median of those of the rounds, in which both sides were measured in
 turn, with their range. better, worse: every round is on one side of 1, and the median more than 1 % from it; else
@@ -74,16 +74,6 @@ def rows_of(figure, judge=True):
 
 
 def table(parts):
-    """The text of {part: its rows}, under a line for each part."""
-    rows = [HEADINGS, *(row for of_part in parts.values() for row in of_part)]
-    widths = [max(len(row[at]) for row in rows) for at in range(len(HEADINGS))]
-    lines = [_line(HEADINGS, widths)]
-    for part, of_part in parts.items():
-        lines += [f"{part}:", *(_line(row, widths) for row in of_part)]
-    return "\n".join(lines)
-
-
-def _line(cells, widths):
-    aligned = [cell.rjust(width) if HEADINGS[at] in ("own", "its") else cell.ljust(width)
-               for at, (cell, width) in enumerate(zip(cells, widths))]
-    return ("  " + "  ".join(aligned)).rstrip()
+    """The text of {part: its rows}."""
+    rows = [("part", *HEADINGS), *((part, *row) for part, of_part in parts.items() for row in of_part)]
+    return tables.table(rows, left=("part", "what", "unit", "beside", HEADINGS[5], "verdict", "target"))

@@ -39,7 +39,7 @@ class All(unittest.TestCase):
         for figure in figures:
             self.assertGreater(figure["samples"]["own"][0], 0)
             self.assertEqual(sorted(figure["samples"]), ["own", "same"])
-            self.assertRegex(text, rf"(?m)^  {figure['title']} .* same .* {'tie' if figure['exact'] else '[?]'}")
+            self.assertRegex(text, rf"(?m)^\| \S+ +\| {figure['title']} .* same .* {'tie' if figure['exact'] else '[?]'}")
 
     def test_PeerThatCannotBeLoaded_IsTheReasonOfItsParts(self):
         text, report = self.run_all(f"peer={ALL}", 1)

@@ -30,8 +30,7 @@ def _all_reduce(out_of_place, in_place):
 class TableTest(unittest.TestCase):
 
     def rows(self, first, second):
-        return [
-            line.split() for line in compare_setting.table({"first": first, "second": second})[2:]]
+        return compare_setting.rows({"first": first, "second": second})[1:]
 
     def test_Rounds_GiveTheMediansOfSidesAndOfRatios(self):
         # The ratios of the rounds at 8 bytes are 0.5, 0.53 and 4 for bandwidth, and 1.25, 2 and 0.25 for latency.
@@ -52,12 +51,11 @@ class TableTest(unittest.TestCase):
 
     def test_LastLine_CountsAllRoundsOfBothSides(self):
         good, all_reduce = _sendrecv(1, 1), _all_reduce(1, 1)
-        for first, second, line in (([good, good], [
-                good, good], "# 400 messages verified: 0 wrong"), ([_sendrecv(1, 1, wrong=2)], [
-                    _sendrecv(1, 1, wrong=7)], "# 200 messages verified: 9 wrong"), ([
-                        _sendrecv(1, 1, checked=False)], [good], "# nothing verified (--no-check)"),
-                                    ([all_reduce], [all_reduce],
-                                     "# 2 ranks, 1 sizes, 1 rounds of each side: 0 wrong")):
+        for first, second, line in (
+                ([good, good], [good, good], "# 400 messages verified: 0 wrong"),
+                ([_sendrecv(1, 1, wrong=2)], [_sendrecv(1, 1, wrong=7)], "# 200 messages verified: 9 wrong"),
+                ([_sendrecv(1, 1, checked=False)], [good], "# nothing verified (--no-check)"),
+                ([all_reduce], [all_reduce], "# 2 ranks, 1 sizes, 1 rounds of each side: 0 wrong")):
             self.assertEqual(compare_setting.verified_line({"first": first, "second": second}),
                              line)
 

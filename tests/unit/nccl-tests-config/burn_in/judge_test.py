@@ -118,10 +118,11 @@ class ReportTest(unittest.TestCase):
         results[0].latency_us = 1.93
         results.append(Result("rail 2 mlx5_2:1", verdict=FAILURE, text="the port is down", fix="look"))
         self.assertEqual(report.as_text(results), """\
-rails                               memory        Gb/s  of link   us  verdict
-rail 0 mlx5_0:1 to rail 1 mlx5_1:1  host memory  390.0        -  1.9  unknown
-rail 1 mlx5_1:1 to rail 0 mlx5_0:1  host memory  380.0        -    -  unknown
-rail 2 mlx5_2:1                                      -        -    -  failure
+| rails                              | memory      |  Gb/s | of link |  us | verdict |
+|------------------------------------|-------------|------:|--------:|----:|---------|
+| rail 0 mlx5_0:1 to rail 1 mlx5_1:1 | host memory | 390.0 |       - | 1.9 | unknown |
+| rail 1 mlx5_1:1 to rail 0 mlx5_0:1 | host memory | 380.0 |       - |   - | unknown |
+| rail 2 mlx5_2:1                    |             |     - |       - |   - | failure |
 
 unknown: rail 0 mlx5_0:1 to rail 1 mlx5_1:1, host memory; rail 1 mlx5_1:1 to rail 0 mlx5_0:1, host memory
   a device of software has no rate of its own, so that this is not judged
@@ -132,8 +133,8 @@ failure: rail 2 mlx5_2:1
 
 1 failed, 2 unknown, 0 ok""")
         good = report.as_text(judged(plan.loopback([rail(0)]), (390,)))
-        self.assertEqual(good.split("\n")[1:], [
-            "rail 0 mlx5_0:1 to itself  host memory  390.0     98 %   -  ok", "",
+        self.assertEqual(good.split("\n")[2:], [
+            "| rail 0 mlx5_0:1 to itself | host memory | 390.0 |    98 % |  - | ok      |", "",
             "0 failed, 0 unknown, 1 ok"])
 
     def test_ExitStatus_IsThatOfTheWorstThatIsKnown(self):

@@ -1,7 +1,7 @@
 import unittest
 
 import samples
-from comparelib import comparison, report
+from comparelib import comparison, report, tables
 
 
 def _points(session):
@@ -17,7 +17,7 @@ class TableTest(unittest.TestCase):
     _TIMES = {"gdr": [{1 << 20: 10}], "ib": [{8: 5, 1 << 20: 25}]}
 
     def test_TwoTransports_ShowRatioOfSpeeds(self):
-        self.assertEqual(report.table(_table(self._TIMES)), """\
+        self.assertEqual(tables.table(_table(self._TIMES)), """\
 | size | gdr us | gdr GB/s | ib us | ib GB/s | gdr/ib | #wrong |
 |-----:|-------:|---------:|------:|--------:|-------:|-------:|
 |    8 |      - |        - |  5.00 |    0.00 |      - |      0 |

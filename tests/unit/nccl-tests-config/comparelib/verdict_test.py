@@ -26,8 +26,8 @@ class VerdictTest(unittest.TestCase):
                         gpudirect="auto", exit_code=0, out_of_bounds=0):
         """`expected` has a pattern for each problem."""
         table = samples.table({}, results=list(results), out_of_bounds={"count": out_of_bounds})
-        found = verdict.problems(table, nccl_log.parse(log), launch.Outcome(exit_code, "", "", 1.0),
-                                 network, gpudirect)
+        found = verdict.defects(table, launch.Outcome(exit_code, "", "", 1.0))
+        found += verdict.reasons_to_leave_out(table, nccl_log.parse(log), network, gpudirect)
         self.assertEqual(len(found), len(expected), found)
         for text, pattern in zip(found, expected):
             self.assertRegex(text, pattern)

@@ -59,10 +59,10 @@ class AllTest(unittest.TestCase):
 
     def test_PartsThatRan_AreInOneTable(self):
         text = self.run_all({"one": self.writes(self._FAST), "two": self.writes()})
-        for words in ("[1/2] one: text of one", "[2/2] two", "one:\n  time",
+        for words in ("[1/2] one: text of one", "[2/2] two", "| one  | time |",
                       "2 of 2 parts ran, 0 targets missed"):
             self.assertIn(words, text)
-        self.assertRegex(text, r"time +us +1 +peer +2 +0\.500 +better\n")
+        self.assertRegex(text, r"time \| us +\| +1 \| peer +\| +2 \| 0\.500 +\| better")
 
     def test_MissedTarget_IsNamed(self):
         """Also where the program itself exits with 1 for it."""
@@ -70,8 +70,8 @@ class AllTest(unittest.TestCase):
             text = self.run_all({"one": self.writes(self._SLOW, status=status)}, status=1)
             self.assertIn("a target is MISSED: one: rate: 1.000 is not at least 1.9", text)
         text = self.run_all({"one": self.writes(self._SLOW)}, "--quick")
-        self.assertIn("own >= 1.9: not judged\n", text)
-        self.assertIn("own <= 1: MISSED\n",
+        self.assertIn("own >= 1.9: not judged |", text)
+        self.assertIn("own <= 1: MISSED |",
                       self.run_all({"one": self.writes(self._COUNT)}, "--quick", status=1))
 
     def test_FailedPart_LosesNoOther(self):
@@ -85,7 +85,7 @@ class AllTest(unittest.TestCase):
             text = self.run_all({"one": program, "two": self.writes(self._FAST)}, status=1)
             self.assertIn(reason, text)
             self.assertIn("1 of 2 parts ran", text)
-            self.assertRegex(text, r"time +us +1 +peer")
+            self.assertRegex(text, r"time \| us +\| +1 \| peer")
 
     def test_Interrupt_KeepsWhatRanAndNamesTheRest(self):
         def interrupted(_):
