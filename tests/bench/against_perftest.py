@@ -5,17 +5,14 @@ receive posted at a time, so that every message waits for its clear-to-send. Eac
 sides of each figure in turn; see nccl-tests-config/comparelib/rounds.py.
 """
 
-import argparse
 import dataclasses
 import json
-import pathlib
 
-from arguments import Plugin, one_name, positive
-import figures as results
+import arguments
+from arguments import positive
 import perftest_output
-from figures import OWN, Figure, rounds
-
-_ROOT = pathlib.Path(__file__).resolve().parents[2]
+import verdicts
+from figures import Figure, rounds
 
 # nccl-rdma-sharp-plugins passes a character for the "%s" of a warning.
 NO_WARNINGS = {"NCCL_DEBUG": "VERSION"}
@@ -35,48 +32,18 @@ class Targets:
     one_receive: rounds.Target  # latency with one receive posted at a time
 
 
-def parse_peer(text):
-    """The Plugin of NAME=FILE[:TABLE]; the name is neither that of perftest nor of the own plugin."""
-    name = text.partition("=")[0]
-    if not name or name == text:
-        raise argparse.ArgumentTypeError(f"{text!r} is not NAME=FILE or NAME=FILE:TABLE")
-    if name in (OWN, "perftest"):
-        raise argparse.ArgumentTypeError(f"the name {name!r} is taken")
-    return Plugin.parse(text)
-
-
-def parse(parser, repeat, bandwidth_iters, latency_iters):
-    """The options, with absolute paths of existing files; `tool` is the build's nccl-gdr."""
-    parser.add_argument("--build", type=pathlib.Path, default=_ROOT / "build")
-    parser.add_argument("--plugin", type=Plugin.parse, metavar="FILE[:TABLE]",
-                        help="default: the build's own")
-    parser.add_argument("--peer", type=parse_peer, action="append", default=[], dest="peers",
-                        metavar="NAME=FILE[:TABLE]",
-                        help="another plugin to measure beside it, and the version of its table; several "
-                             "times for several")
+def make_parser(text, repeat, bandwidth_iters, latency_iters):
+    parser = arguments.make_parser(text, takes_peers=True)
     parser.add_argument("--repeat", type=positive, default=repeat)
     parser.add_argument("--bandwidth-iters", type=positive, default=bandwidth_iters)
     parser.add_argument("--latency-iters", type=positive, default=latency_iters)
-    results.add_option(parser)
-    parser.add_argument("--enforce", action="store_true", help="exit with 1 when a target is missed")
-    options = parser.parse_args()
-    options.build = options.build.resolve()
-    own = options.plugin or Plugin(OWN, options.build / "lib" / "libnccl-net-gdr.so")
-    options.tool = options.build / "bin" / "nccl-gdr"
-    options.plugins = [dataclasses.replace(own, name=OWN), *options.peers]
-    for needed in (own.file, options.tool):
-        require(parser, needed)
-    for peer in options.peers:
-        if not peer.file.exists():
-            parser.error(f"{peer.file} does not exist")
-    if conflict := one_name("--peer", options.peers):
-        parser.error(conflict)
+    return parser
+
+
+def parse(parser, *needs):
+    options = arguments.parse(parser, "bin/nccl-gdr", *needs)
+    options.tool = options.build / "bin/nccl-gdr"
     return options
-
-
-def require(parser, path):
-    if not path.exists():
-        parser.error(f"{path} does not exist; build it by ./run build")
 
 
 def _measurements(options, run_perftest, run_plugin):
@@ -102,33 +69,29 @@ def _measurements(options, run_perftest, run_plugin):
 
     bandwidth = (_BANDWIDTH_BYTES, options.bandwidth_iters)
     latency = (_LATENCY_BYTES, options.latency_iters)
-    figures = {"bandwidth": {("bandwidth", "perftest"): lambda: perftest("ib_write_bw", *bandwidth, 3)},
-               "latency": {("latency", "perftest"): lambda: perftest("ib_write_lat", *latency, 4)}}
+    found = {"bandwidth": {("bandwidth", "perftest"): lambda: perftest("ib_write_bw", *bandwidth, 3)},
+             "latency": {("latency", "perftest"): lambda: perftest("ib_write_lat", *latency, 4)}}
     for plugin in options.plugins:
-        figures["bandwidth"]["bandwidth", plugin.name] = (
+        found["bandwidth"]["bandwidth", plugin.name] = (
             lambda plugin=plugin: perf(plugin, "bw", bandwidth, "average_mib_s"))
-        figures["latency"]["latency", plugin.name] = (
+        found["latency"]["latency", plugin.name] = (
             lambda plugin=plugin: perf(plugin, "lat", latency, "typical_us"))
-        figures["latency"]["one receive", plugin.name] = (
+        found["latency"]["one receive", plugin.name] = (
             lambda plugin=plugin: perf(plugin, "lat", latency, "typical_us", "--depth", "1"))
-    return figures
+    return found
 
 
-def _measure(repeats, figures):
+def _measure(repeats, measurements):
     """{(figure, side): its values, one a repeat}; prints a line for each repeat."""
-    samples = {key: [] for sides in figures.values() for key in sides}
+    samples = {key: [] for sides in measurements.values() for key in sides}
     for repeat in range(repeats):
-        for sides in figures.values():
+        for sides in measurements.values():
             for key in rounds.rotated(list(sides), repeat):
                 samples[key].append(sides[key]())
         line = ", ".join(f"{figure} of {side} {values[-1]:.2f}"
                          for (figure, side), values in samples.items())
         print(f"  repeat {repeat + 1} of {repeats}: {line}", flush=True)
     return samples
-
-
-def _spread(found):
-    return f"{found.median:.3f} ({found.low:.3f} to {found.high:.3f})"
 
 
 def _figures(samples, options, targets):
@@ -145,22 +108,8 @@ def _figures(samples, options, targets):
     return found
 
 
-def _print_figure(figure, options):
-    perftest = figure.samples["perftest"]
-    program = "ib_write_bw" if figure.more_is_better else "ib_write_lat"
-    print(f"{figure.title}: {program} {rounds.summary(perftest).median:.2f} {figure.unit} (median)")
-    for plugin in options.plugins:
-        values = figure.samples[plugin.name]
-        text = f" (target: {figure.target})" if plugin.name == OWN else ""
-        print(f"  {plugin.name} {rounds.summary(values).median:.2f} {figure.unit}, "
-              f"{_spread(rounds.ratio(values, perftest))} times {program}{text}")
-    for peer in options.plugins[1:]:
-        found = rounds.ratio(figure.samples[OWN], figure.samples[peer.name])
-        print(f"  {OWN} / {peer.name}: {_spread(found)}")
-
-
 def compare(where, options, targets, run_perftest, run_plugin):
-    """Measures, prints the medians and ratios, writes --json, and returns the exit code.
+    """Measures, prints the figures, writes --json, and returns the exit status.
 
     run_perftest(words) runs both ends of a perftest program and returns the client's output;
     run_plugin(words) runs nccl-gdr with these arguments and NO_WARNINGS, and returns its standard
@@ -168,14 +117,4 @@ def compare(where, options, targets, run_perftest, run_plugin):
     """
     print(f"Plugins and perftest on {where}, {options.repeat} alternating repeats", flush=True)
     samples = _measure(options.repeat, _measurements(options, run_perftest, run_plugin))
-    found = _figures(samples, options, targets)
-    for figure in found:
-        _print_figure(figure, options)
-    missed = [text for text in map(Figure.missed, found) if text]
-    for text in missed:
-        print(f"a target is MISSED: {text}")
-    if not missed:
-        print("all targets are met")
-    if options.json:
-        results.write(options.json, where, found)
-    return 1 if options.enforce and missed else 0
+    return verdicts.finish(options, where, _figures(samples, options, targets))

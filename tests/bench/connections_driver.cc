@@ -1,6 +1,6 @@
 // Opens many connections through a plugin's network table, both ends in this process, and prints
-// what they cost: memory, time and processor time of the set-up, descriptors, threads, polling
-// while nothing arrives, and the tear-down. The script `connections` runs this program.
+// what they cost: memory, time and processor time of the set-up, descriptors, polling while nothing
+// arrives, and the tear-down. The script `connections` runs this program.
 //
 // The first connection is opened and used before anything is counted, so that what a process needs
 // once is not counted for each connection. It stays open until the end.
@@ -33,7 +33,6 @@ using gdr::tools::Net;
 constexpr size_t kMessageBytes = 8;
 constexpr int kDevice = 0;
 constexpr int kTag = 7;
-constexpr int kBlock = 100;  // connections whose set-up time is reported together
 
 struct End {
   void* comm = nullptr;
@@ -51,15 +50,13 @@ struct Link {
   End receiver;
 };
 
-int entries_of(const char* folder) {
-  const std::unique_ptr<DIR, int (*)(DIR*)> entries(opendir(folder), &closedir);
-  if (entries == nullptr) die(std::string("cannot read ") + folder);
-  int count = 0;
+int open_descriptors() {
+  const std::unique_ptr<DIR, int (*)(DIR*)> entries(opendir("/proc/self/fd"), &closedir);
+  if (entries == nullptr) die("cannot read /proc/self/fd");
+  int count = -1;  // without opendir's own
   while (const dirent* entry = readdir(entries.get())) count += entry->d_name[0] != '.' ? 1 : 0;
   return count;
 }
-
-int open_descriptors() { return entries_of("/proc/self/fd") - 1; }  // without opendir's own
 
 double processor_seconds() {
   rusage usage{};
@@ -186,25 +183,17 @@ extern "C" {
 }
 
 namespace {
-// A name and a number, or several, in the order in which they are printed.
+// Names and numbers, in the order in which they are printed.
 class Report {
  public:
   void add(const char* name, double value) {
-    char text[64];
-    std::snprintf(text, sizeof(text), "%.6g", value);
-    add_text(name, text);
-  }
-  void add(const char* name, const std::vector<double>& values) {
-    std::string text;
-    for (double value : values) text += (text.empty() ? "" : ", ") + std::to_string(value);
-    add_text(name, "[" + text + "]");
+    char text[128];
+    std::snprintf(text, sizeof(text), "%s\"%s\": %.6g", text_.empty() ? "" : ", ", name, value);
+    text_ += text;
   }
   void print() const { std::printf("{%s}\n", text_.c_str()); }
 
  private:
-  void add_text(const char* name, const std::string& value) {
-    text_ += (text_.empty() ? "\"" : ", \"") + std::string(name) + "\": " + value;
-  }
   std::string text_;
 };
 
@@ -231,19 +220,6 @@ void check_limit(int per_connection, int count) {
   die(std::to_string(count) + " connections need " + std::to_string(needed) +
       " descriptors, and the limit is " + std::to_string(limit.rlim_cur) +
       ". Fix: raise the limit of open files (ulimit -n) or open fewer connections");
-}
-
-// Set-up time in microseconds for each kBlock of connections in turn.
-std::vector<double> open_all(Bench& bench, std::vector<Link>& links) {
-  std::vector<double> blocks;
-  for (size_t first = 0; first < links.size(); first += kBlock) {
-    const size_t end = std::min(links.size(), first + kBlock);
-    const double seconds = seconds_of([&] {
-      for (size_t i = first; i < end; ++i) links[i] = bench.connect();
-    });
-    blocks.push_back(seconds * 1e6 / static_cast<double>(end - first));
-  }
-  return blocks;
 }
 
 // Nanoseconds of one poll: of one connection again and again, and of all in turn.
@@ -280,15 +256,13 @@ void measure(Bench& bench, int count, int polls) {
   const int descriptors = open_descriptors();
   const double processor = processor_seconds();
   const Clock::time_point begin = Clock::now();
-  const std::vector<double> blocks = open_all(bench, links);
+  for (Link& link : links) link = bench.connect();
   report.add("setup_us", per_connection(seconds_since(begin) * 1e6));
   report.add("setup_processor_us", per_connection((processor_seconds() - processor) * 1e6));
-  report.add("setup_blocks_us", blocks);
   const Memory open = memory_in_use();
   report.add("open_kib", per_connection(open.resident - memory.resident));
   report.add("allocated_kib", per_connection(open.allocated - memory.allocated));
   report.add("descriptors", per_connection(open_descriptors() - descriptors));
-  report.add("threads", entries_of("/proc/self/task"));
 
   use_once(bench, links);
   measure_polls(bench, links, polls, &report);

@@ -78,7 +78,3 @@ def merged(lists):
         else:
             found[figure.title] = dataclasses.replace(figure, samples=dict(figure.samples))
     return list(found.values())
-
-
-def add_option(parser, what="the figures of every round"):
-    parser.add_argument("--json", type=pathlib.Path, metavar="FILE", help=f"also write {what} to this file")

@@ -26,7 +26,7 @@ class Setting:
 
     @property
     def plugins(self):
-        return [*self.peers, self.plugin]
+        return [self.plugin, *self.peers]
 
     def words(self, program, *more, quick="", full=""):
         """A command line; `quick` or `full` is added, whichever the user wants."""
@@ -68,12 +68,12 @@ def _beside_perftest(program, quick):
 
 
 def _connections(*words, quick="", full=""):
-    return lambda setting: [setting.words("connections", *_each("--plugin", setting.plugins), *words,
-                                          quick=quick, full=full)]
+    return lambda setting: [setting.words("connections", "--plugin", str(setting.plugin),
+                                          *_each("--peer", setting.peers), *words, quick=quick, full=full)]
 
 
 def _instructions(setting):
-    runs = [("--plugin", str(plugin)) for plugin in reversed(setting.plugins)]
+    runs = [("--plugin", str(plugin)) for plugin in setting.plugins]
     return [setting.words("instructions", *words, quick="--messages 200")
             for words in (*runs, ("--plugin", str(setting.plugin), "--standby"))]
 
@@ -81,7 +81,7 @@ def _instructions(setting):
 def _requests(setting):
     """A run for each case, since a plugin may be unable to do one of them."""
     return [setting.words("wire_cost", "--plugin", str(plugin), "--case", case)
-            for case in _WIRE_CASES[:2 if setting.quick else None] for plugin in reversed(setting.plugins)]
+            for case in _WIRE_CASES[:2 if setting.quick else None] for plugin in setting.plugins]
 
 
 _SOFTHCA = "softhca/libibverbs.so.1"
@@ -96,7 +96,7 @@ PARTS = {part.name: part for part in (
          _beside_perftest("vm_ratio", "--repeat 2 --bandwidth-iters 50 --latency-iters 500"),
          ("bin/nccl-gdr",), _PERFTEST, machine=True),
     Part("softhca-connections", "memory, set-up, tear-down and polls of connections, over the software HCA",
-         _connections("--no-instructions", "--at-most", str(RESIDENT_KIB),
+         _connections("--at-most", str(RESIDENT_KIB),
                       quick="--connections 100 --rounds 1 --polls 2000", full="--connections 100 1000 --rounds 7"),
          (_SOFTHCA, _CONNECTIONS)),
     Part("soft-roce-connections", "the same over Soft-RoCE in an emulated machine",

@@ -7,7 +7,8 @@ more than 1 % from it, else a tie; "?" where one round alone has both. Counts th
 
 import math
 
-from figures import OWN, rounds
+import figures
+from figures import OWN, Figure, rounds
 from comparelib import comparison, tables
 
 LEGEND = """Figures are medians. The ratio is the median of those of the rounds, in which both sides were measured in
@@ -77,3 +78,14 @@ def table(parts):
     """The text of {part: its rows}."""
     rows = [("part", *HEADINGS), *((part, *row) for part, of_part in parts.items() for row in of_part)]
     return tables.table(rows, left=("part", "what", "unit", "beside", HEADINGS[5], "verdict", "target"))
+
+
+def finish(options, program, found):
+    """Prints the figures and the targets that are missed, writes the file of --json; returns the exit status."""
+    print(f"{table({program: [row for figure in found for row in rows_of(figure)]})}\n{LEGEND}")
+    missed = [text for text in map(Figure.missed, found) if text]
+    for text in missed:
+        print(f"a target is MISSED: {text}")
+    if options.json:
+        figures.write(options.json, program, found)
+    return 1 if options.enforce and missed else 0

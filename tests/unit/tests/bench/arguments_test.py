@@ -1,14 +1,24 @@
 import argparse
 import contextlib
 import io
+import os
 import pathlib
+import tempfile
 import unittest
 from unittest import mock
 
 import paths  # noqa: F401  (sets the module path)
-from against_perftest import parse_peer
-from arguments import Plugin, one_name, positive, positive_real
+import arguments
+from arguments import Plugin, parse_own, parse_peer, positive, positive_real
 from bench_program import load
+
+
+def message(call, *words):
+    """What the call prints where it ends as an error of the options; "" where it does not."""
+    errors = io.StringIO()
+    with contextlib.redirect_stderr(errors), contextlib.suppress(SystemExit):
+        call(*words)
+    return errors.getvalue()
 
 
 class ArgumentsTest(unittest.TestCase):
@@ -28,29 +38,47 @@ class ArgumentsTest(unittest.TestCase):
             plugin = Plugin.parse(text)
             self.assertEqual(plugin, Plugin(name, pathlib.Path(file), table))
             self.assertEqual(Plugin.parse(str(plugin)), plugin)
-        for text in ("", "x=", "x=:8", ":8"):
-            with self.assertRaises(argparse.ArgumentTypeError):
-                Plugin.parse(text)
-
-    def test_Peers_HaveANameOfTheirOwn(self):
+        self.assertEqual((parse_own("/a/b.so:8").name, parse_own("x=/a/b.so").name), ("own", "x"))
         self.assertEqual(parse_peer("sharp=/a/b.so:8"), Plugin("sharp", pathlib.Path("/a/b.so"), "8"))
-        for text in ("/a/b.so", "=/a/b.so", "x=", "x", "x=:8", "own=/a/b.so", "perftest=/a/b.so"):
-            with self.assertRaises(argparse.ArgumentTypeError):
-                parse_peer(text)
-        one, other = Plugin("a", pathlib.Path("/a.so")), Plugin("b", pathlib.Path("/a.so"))
-        self.assertIsNone(one_name("--peer", [one, other]))
-        self.assertRegex(one_name("--peer", [one, other, one]), "--peer a=/a.so:newest and .* have one name")
+        for parse, texts in ((Plugin.parse, ("", "x=", "x=:8", ":8")), (parse_own, ("", ":8")), (
+                parse_peer, ("/a/b.so", "=/a/b.so", "x=", "x", "x=:8", "own=/a/b.so", "perftest=/a/b.so"))):
+            for text in texts:
+                with self.assertRaises(argparse.ArgumentTypeError):
+                    parse(text)
+
+    def test_Options_NameFilesThatExistAndPluginsOfOneNameEach(self):
+        with tempfile.TemporaryDirectory() as folder:
+            def parse(*words):
+                parser = arguments.make_parser("a program", takes_peers=True)
+                return arguments.parse(parser, "bin/driver", words=["--build", folder, *words])
+
+            file = pathlib.Path(folder).resolve() / "a.so"
+            own = ("--plugin", str(file))
+            self.assertIn("there is no file", message(parse))
+            self.assertIn(f"there is no file {file}; build", message(parse, *own))
+            file.touch()
+            self.assertIn("/bin/driver; build it by ./run build", message(parse, *own))
+            (file.parent / "bin").mkdir()
+            (file.parent / "bin/driver").touch()
+            self.assertIn("there is no file /absent.so\n", message(parse, *own, "--peer", "b=/absent.so"))
+            twice = ("--peer", f"b={file}", "--peer", f"b={file}:8")
+            self.assertIn("two plugins have one name", message(parse, *own, *twice))
+            self.assertEqual([plugin.name for plugin in parse(*own, *twice[:2]).plugins], ["own", "b"])
+
+    def test_Environment_HasNoSettingsOfNccl(self):
+        with mock.patch.dict(os.environ, {"NCCL_DEBUG": "INFO", "GDR_X": "1", "LD_LIBRARY_PATH": "/c", "A": "1"}):
+            env = arguments.environment("/a", "/b", SOFTHCA_CONFIG="{}")
+        self.assertEqual(env["LD_LIBRARY_PATH"], "/a:/b:/c")
+        self.assertFalse({"NCCL_DEBUG", "GDR_X"} & set(env))
+        self.assertEqual((env["A"], env["SOFTHCA_CONFIG"]), ("1", "{}"))
 
     def test_NoRounds_AreRefusedByEveryProgram(self):
         for program, option in (("softhca_ratio", "--repeat"), ("connections", "--rounds"),
                                 ("connections", "--polls"), ("connections", "--connections"),
                                 ("instructions", "--messages"), ("rails_throughput", "--rounds"),
                                 ("rails_throughput", "--gbps"), ("vm_lossy_rail", "--rounds")):
-            errors = io.StringIO()
-            with mock.patch("sys.argv", [program, option, "0"]), contextlib.redirect_stderr(errors):
-                with self.assertRaises(SystemExit):
-                    load(program).parse_options()
-            self.assertRegex(errors.getvalue(), f"argument {option}: '0' is not a ")
+            with mock.patch("sys.argv", [program, option, "0"]):
+                self.assertRegex(message(load(program).parse_options), f"argument {option}: '0' is not a ")
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import unittest
 from unittest import mock
 
 import paths  # noqa: F401  (sets the module path)
+from arguments import Plugin
 from bench_program import load
 
 instructions = load("instructions")
@@ -16,7 +17,7 @@ class SideTest(unittest.TestCase):
     """Over fakes of the profiles, of which there is one for each entry of the table."""
 
     def side(self, *profiles):
-        options = argparse.Namespace(plugin=pathlib.Path("/own.so"), driver=pathlib.Path("/driver"), messages=10)
+        options = argparse.Namespace(plugin=Plugin("own", pathlib.Path("/own.so")), driver=pathlib.Path("/driver"), messages=10)
         found = iter([(collections.Counter(profile), {"calls": 10}) for profile in profiles])
         with mock.patch.object(instructions, "profile", lambda *_: next(found)):
             with contextlib.redirect_stdout(io.StringIO()):

@@ -1,6 +1,12 @@
+import argparse
+import contextlib
+import io
+import pathlib
+import tempfile
 import unittest
 
 import paths  # noqa: F401  (sets the module path)
+import figures
 import verdicts
 from figures import Figure, rounds
 
@@ -43,6 +49,20 @@ class RowsTest(unittest.TestCase):
         self.assertEqual([[cell.strip() for cell in line.split("|")[1:-1]] for line in lines], [
             ["some-part", "memory", "KiB", "1.5", "peer", "2", "0.750 (0.500 to 1.000)", "tie", ""],
             ["some-part", "time", "us", "1.5", "-", "-", "-", "-", ""]])
+
+    def test_Finish_PrintsWritesAndFailsForATargetThatIsMissed(self):
+        missed = Figure("a", "us", {"own": [3.0]}, target=rounds.Target(at_most=2))
+        met = Figure("b", "us", {"own": [1.0]}, target=rounds.Target(at_most=2))
+        with tempfile.TemporaryDirectory() as folder:
+            file = pathlib.Path(folder) / "a.json"
+            for found, enforce, status in (([missed, met], False, 0), ([missed, met], True, 1), ([met], True, 0)):
+                output = io.StringIO()
+                with contextlib.redirect_stdout(output):
+                    options = argparse.Namespace(json=file, enforce=enforce)
+                    self.assertEqual(verdicts.finish(options, "a program", found), status)
+                self.assertEqual("a target is MISSED: a: 3.000 is not at most 2\n" in output.getvalue(),
+                                 missed in found)
+                self.assertEqual(figures.read(file), found)
 
 
 if __name__ == "__main__":
