@@ -36,10 +36,8 @@ def parse_options():
 
 
 def isolate_ranks(rank):
-    os.environ["NCCL_HOSTID"] = f"one-host-rank-{rank}"
-    for name in ("NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE"):
-        os.environ[name] = "1"
-    os.environ["NCCL_NVLS_ENABLE"] = "0"
+    os.environ.update(NCCL_HOSTID=f"one-host-rank-{rank}", NCCL_P2P_DISABLE="1", NCCL_SHM_DISABLE="1",
+                      NCCL_NVLS_ENABLE="0")
 
 
 def make_model(width, device):

@@ -7,8 +7,7 @@ import socket
 import time
 
 from burn_in import perf
-from burn_in.failure import Failure, printable
-from burn_in.rails import End, Rail
+from burn_in.rails import End, Failure, Rail, printable
 
 _MEET_LIMIT_S = 60
 _HELLO_LIMIT_S = 10

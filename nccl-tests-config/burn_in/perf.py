@@ -9,8 +9,7 @@ import subprocess
 import tempfile
 import typing
 
-from burn_in.failure import Failure, printable
-from burn_in.rails import End
+from burn_in.rails import End, Failure, printable
 
 PORT_IS_TAKEN = "Address already in use"
 _LIMIT_S = 180

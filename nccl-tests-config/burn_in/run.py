@@ -4,7 +4,7 @@ import contextlib
 import sys
 
 from burn_in import partner, perf, plan, report, verdict
-from burn_in.failure import Failure
+from burn_in.rails import Failure
 from burn_in.plan import Case
 from burn_in.verdict import Result
 

@@ -15,7 +15,7 @@ import time
 CONFIG_DIR = pathlib.Path(__file__).resolve().parent.parent
 ENV_DIR = CONFIG_DIR / "env"
 # Open MPI must not use the devices under test, or the software HCA, for its own traffic.
-MPI_OVER_TCP = ["--mca", "pml", "ob1", "--mca", "btl", "self,tcp"]
+_OVER_TCP = ["--mca", "pml", "ob1", "--mca", "btl", "self,tcp"]
 _FORWARDED = re.compile("(NCCL|GDR_NCCL|SOFTHCA)_.*|MASTER_(ADDR|PORT)|GDR_(TOOL|RANKS_PER_NODE)|CUDA_VISIBLE_DEVICES|"
                         "LD_LIBRARY_PATH")
 
@@ -101,6 +101,13 @@ def software_hca(env):
     return None
 
 
+def mpirun_words(mpirun, ranks, more, env):
+    """Open MPI's command without the program; `more` are its options for hosts and the like."""
+    root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+    forwarded = [word for name in sorted(filter(decides_runs, env)) for word in ("-x", name)]
+    return [mpirun, "-np", str(ranks), "--bind-to", "none", *_OVER_TCP, *root, *more, *forwarded]
+
+
 def command(program, arguments, options, env):
     """The command line of one run, as a list; `options` are those of compare."""
     if options.mode == "threads":
@@ -108,19 +115,9 @@ def command(program, arguments, options, env):
     mpirun = shutil.which("mpirun", path=env.get("PATH"))
     if mpirun is None:
         raise LaunchError("mpirun (Open MPI) was not found, and --mode processes needs it")
-    words = [mpirun, "-np", str(options.ranks), "--bind-to", "none", *MPI_OVER_TCP]
-    if os.geteuid() == 0:
-        words.append("--allow-run-as-root")
-    if options.hostfile:
-        words += ["--hostfile", options.hostfile]
-    else:
-        words += ["--host", f"localhost:{options.ranks}"]
-    for name in sorted(env):
-        if decides_runs(name):
-            words += ["-x", name]
-    if options.one_host:
-        words.append(str(CONFIG_DIR / "one_host_rank"))
-    return [*words, program, *arguments, "-g", "1"]
+    hosts = ["--hostfile", options.hostfile] if options.hostfile else ["--host", f"localhost:{options.ranks}"]
+    alone = [str(CONFIG_DIR / "one_host_rank")] if options.one_host else []
+    return [*mpirun_words(mpirun, options.ranks, hosts, env), *alone, program, *arguments, "-g", "1"]
 
 
 def _kill(process):

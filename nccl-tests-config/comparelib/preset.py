@@ -40,7 +40,6 @@ class Expected:
 class Preset:
     name: str
     env_file: pathlib.Path
-    machine: str
     results: list[Expected]
 
 
@@ -77,7 +76,7 @@ def load(word):
         results = [Expected(**entry) for entry in own.get("results", [])]
     except (OSError, ValueError, TypeError) as error:
         raise launch.LaunchError(f"cannot read {figures}: {error}") from error
-    return Preset(path.stem, path.resolve(), own.get("machine", ""), results)
+    return Preset(path.stem, path.resolve(), results)
 
 
 def applies(expected, machine, one_host):

@@ -6,7 +6,7 @@ import shlex
 import sys
 import time
 
-from comparelib import launch, machine_facts, nccl_log, perf_json, rounds, session as sessions, verdict
+from comparelib import launch, nccl_log, perf_json, rounds, session as sessions, verdict
 
 
 def _keeps_neighbours_apart(name, value):
@@ -152,8 +152,7 @@ def run_session(options):
         "date": sessions.now(), "host": platform.node(), "arguments": shlex.join(options.extra),
         "mode": options.mode, "ranks": options.ranks, "one_host": options.one_host,
         "ranks_per_node": options.ranks_per_node, "gpudirect": options.gpudirect,
-        "softhca": bool(options.softhca), "preset": options.preset.name if options.preset else None,
-        "versions": machine_facts.versions()}
+        "softhca": bool(options.softhca), "preset": options.preset.name if options.preset else None}
     session = sessions.Session(runs, options.sides, options.base, options.control,
                                options.place == "in", options.rounds, facts,
                                [*runner.notes, *sessions.table_notes(runs)])

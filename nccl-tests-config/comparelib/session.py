@@ -125,15 +125,14 @@ def machine(session):
 
 
 def versions(session):
-    """What -> version, of everything whose version the logs or this host show."""
+    """What -> version, of everything whose version the logs show."""
     found = {}
     for run in session.runs:
         for what, version in run.log.versions.items():
             found.setdefault(what, {})[version] = None
     if library := session.first(lambda run: run.table.library):
         found.setdefault("NCCL", {library: None})
-    return {**{what: ", ".join(each) for what, each in found.items()},
-            **session.facts.get("versions", {})}
+    return {what: ", ".join(each) for what, each in found.items()}
 
 
 def now():

@@ -57,25 +57,20 @@ def from_plugin(name):
     return Transport(short, None, None, None, name)
 
 
+def _of_word(word, there):
+    if word in there:
+        return there[word]
+    if "/" in word or word.endswith(".env"):
+        return from_file(pathlib.Path(word).resolve())
+    raise launch.LaunchError(f"no transport {word!r}; there are {', '.join(there)}; or name a file of your own with its "
+                             "path (./NAME.env), or a plugin by --plugin")
+
+
 def find(words, plugins=()):
     """The transports of a list of names and paths of files, and of a list of plugins. All names differ."""
     there, found = known(), {}
-    for word in words:
-        if word in there:
-            one = there[word]
-        elif "/" in word or word.endswith(".env"):
-            one = from_file(pathlib.Path(word).resolve())
-        else:
-            raise launch.LaunchError(
-                f"no transport {word!r}; there are {', '.join(there)}; or name a file of "
-                "your own with its path (./NAME.env), or a plugin by --plugin")
-        _add(found, one)
-    for name in plugins:
-        _add(found, from_plugin(name))
+    for one in [*(_of_word(word, there) for word in words), *map(from_plugin, plugins)]:
+        if one.name in found:
+            raise launch.LaunchError(f"two transports have the name {one.name}")
+        found[one.name] = one
     return found
-
-
-def _add(found, one):
-    if one.name in found:
-        raise launch.LaunchError(f"two transports have the name {one.name}")
-    found[one.name] = one

@@ -6,7 +6,7 @@ import unittest
 
 import paths  # noqa: F401  (sets the module path)
 from burn_in import plan, run
-from burn_in.failure import Failure
+from burn_in.rails import Failure
 from burn_in.verdict import FAILURE, UNKNOWN
 from ends import rail
 

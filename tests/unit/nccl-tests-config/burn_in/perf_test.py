@@ -5,7 +5,7 @@ import unittest
 
 import paths  # noqa: F401  (sets the module path)
 from burn_in import perf
-from burn_in.failure import Failure
+from burn_in.rails import Failure
 from burn_in.perf import Job, Outcome
 from ends import end
 

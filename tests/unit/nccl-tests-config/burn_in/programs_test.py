@@ -12,7 +12,7 @@ from unittest import mock
 
 import paths  # noqa: F401  (sets the module path)
 from burn_in import partner, perf, plan
-from burn_in.failure import Failure
+from burn_in.rails import Failure
 from ends import end, rail
 
 # FAKE: what happens. The ports of the attempts are the lines of a file.
