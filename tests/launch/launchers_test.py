@@ -44,14 +44,18 @@ class Launchers(unittest.TestCase):
         ranks = re.findall(r"^# rank +(\d) pid \d+ .* device \d softhca", output, re.MULTILINE)
         self.assertEqual(sorted(ranks), [str(rank) for rank in range(_RANKS)])
 
+    def start(self, command, env, folder=None, output=None):
+        """(exit status, what it and its job printed) of a command, whose job writes to `output`."""
+        done = subprocess.run(command, env=environment(env), cwd=folder, stdin=subprocess.DEVNULL,
+                              capture_output=True, text=True, timeout=120, check=False)
+        return done.returncode, done.stdout + done.stderr + (output.read_text() if output and output.exists() else "")
+
     def test_Mpirun_OfSeveralRanks_ReducesOverTheSoftwareHca(self):
         if shutil.which("mpirun") is None:
             self.skipTest("mpirun is not installed (openmpi-bin)")
-        done = subprocess.run([str(_LAUNCH / "mpirun"), *_JOB, *_SIZES], stdin=subprocess.DEVNULL,
-                              env=environment(os.environ), capture_output=True, text=True,
-                              timeout=120, check=False)
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        self.assert_all_reduced(done.stdout + done.stderr)
+        status, text = self.start([str(_LAUNCH / "mpirun"), *_JOB, *_SIZES], os.environ)
+        self.assertEqual(status, 0, text)
+        self.assert_all_reduced(text)
 
     def test_Slurm_JobOfSeveralRanks_ReducesOverTheSoftwareHca(self):
         if reason := one_node_slurm.why_not():
@@ -59,37 +63,16 @@ class Launchers(unittest.TestCase):
         with tempfile.TemporaryDirectory(prefix="slurm-") as folder, \
                 one_node_slurm.OneNodeSlurm(folder, cpus=_RANKS + 1) as slurm:
             output = pathlib.Path(folder) / "job.out"
-            command = [str(_LAUNCH / "slurm.sbatch"), "--nodes", "1", *_JOB, "--mpi", "none",
-                       "--no-gpu-request", "--sbatch", "--wait", "--sbatch", f"--output={output}"]
-            done = subprocess.run([*command, *_SIZES], env=environment(slurm.environment), cwd=folder,
-                                  stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                                  timeout=120, check=False)
-            text = output.read_text() if output.exists() else ""
-            self.assertEqual(done.returncode, 0, done.stdout + done.stderr + text)
-            self.assert_all_reduced(text)
-            self.refuse_more_nodes(slurm, folder)
-            self.submit_by_hand(slurm, folder)
-
-    def submit_by_hand(self, slurm, folder):
-        """A job that sbatch was given with one task a node starts all ranks; a path among its arguments does no harm."""
-        output = pathlib.Path(folder) / "by-hand.out"
-        command = ["sbatch", "--wait", "--ntasks-per-node=1", f"--output={output}",
-                   str(_LAUNCH / "slurm.sbatch"), "--nodes", "1", *_JOB, "--mpi", "none", "--program",
-                   str(_LAUNCH / "perf_rank"), *_SIZES]
-        done = subprocess.run(command, env=environment(slurm.environment), cwd=folder,
-                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
-                              check=False)
-        text = output.read_text() if output.exists() else ""
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr + text)
-        self.assert_all_reduced(text)
-
-    def refuse_more_nodes(self, slurm, folder):
-        """A job that is submitted by hand with fewer nodes than --nodes ends with the reason."""
-        output = pathlib.Path(folder) / "small.out"
-        command = ["sbatch", "--wait", "--ntasks-per-node=1", f"--output={output}",
-                   str(_LAUNCH / "slurm.sbatch"), "--nodes", "2", *_JOB]
-        done = subprocess.run(command, env=environment(slurm.environment), cwd=folder,
-                              stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
-                              check=False)
-        self.assertNotEqual(done.returncode, 0)
-        self.assertIn("the job has 1 nodes, and --nodes is 2", output.read_text())
+            script, options = str(_LAUNCH / "slurm.sbatch"), ["--nodes", "1", *_JOB, "--mpi", "none"]
+            by_hand = ["sbatch", "--wait", "--ntasks-per-node=1", f"--output={output}", script]
+            for command in (
+                    [script, *options, "--no-gpu-request", "--sbatch", "--wait", "--sbatch", f"--output={output}"],
+                    # With one task a node, it starts all ranks all the same; a path among its arguments does no harm.
+                    [*by_hand, *options, "--program", str(_LAUNCH / "perf_rank")]):
+                status, text = self.start([*command, *_SIZES], slurm.environment, folder, output)
+                self.assertEqual(status, 0, text)
+                self.assert_all_reduced(text)
+            # Submitted by hand with fewer nodes than --nodes.
+            status, text = self.start([*by_hand, "--nodes", "2", *_JOB], slurm.environment, folder, output)
+            self.assertNotEqual(status, 0)
+            self.assertIn("the job has 1 nodes, and --nodes is 2", text)

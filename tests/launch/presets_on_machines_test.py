@@ -36,26 +36,19 @@ def direct(decided):
 
 class PresetsOnMachines(unittest.TestCase):
 
-    def assert_rails(self, machine, preset, ports, **settings):
-        decided = topology(machine, preset, **settings)
-        self.assertEqual([rail["port"] for rail in decided["rails"]], ports)
-        self.assertEqual(set(direct(decided)), {True})
-
-    def test_DgxH100_HasTheEightHcasBesideGpus(self):
-        self.assert_rails("hwloc-dgx-h100", "dgx_h100", _DGX)
-
-    def test_Hgx4Nic_HasANicForTwoGpus(self):
-        self.assert_rails("nccl-hgx-4nic", "hgx_4nic", _FOUR)
-
-    def test_AzureNdv5_HasItsRailsByTheTopologyFile(self):
-        # The made-up file has no device names, so that the names of the image match nothing.
-        self.assert_rails("nccl-azure-ndv5", "azure_ndv5", _AZURE, NCCL_IB_HCA="^mlx5_an")
-
-    def test_Gb200Tray_ReachesItsNicsOverC2c(self):
-        self.assert_rails("nccl-gb200-tray", "gb200_tray", _FOUR)
+    def test_Preset_GivesEachGpuItsRailDirectly(self):
+        for machine, preset, ports, settings in (
+                ("hwloc-dgx-h100", "dgx_h100", _DGX, {}), ("nccl-hgx-4nic", "hgx_4nic", _FOUR, {}),
+                # The made-up file has no device names, so that the names of the image match nothing.
+                ("nccl-azure-ndv5", "azure_ndv5", _AZURE, {"NCCL_IB_HCA": "^mlx5_an"}),
+                ("nccl-gb200-tray", "gb200_tray", _FOUR, {}),
+                ("hwloc-two-socket-plain", "roce_two_socket", _TWO, {})):
+            with self.subTest(preset):
+                decided = topology(machine, preset, **settings)
+                self.assertEqual([rail["port"] for rail in decided["rails"]], ports)
+                self.assertEqual(set(direct(decided)), {True})
 
     def test_RoceTwoSocket_NeedsItsLevel(self):
-        self.assert_rails("hwloc-two-socket-plain", "roce_two_socket", _TWO)
         self.assertEqual(set(direct(topology("hwloc-two-socket-plain"))), {False})
 
 

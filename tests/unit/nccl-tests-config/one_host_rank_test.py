@@ -9,6 +9,7 @@ import unittest
 from paths import ROOT
 
 _SHOW = ["bash", "-c", 'echo "$NCCL_HOSTID $NCCL_TESTS_DEVICE"']
+_TWO = {"GDR_RANKS_PER_NODE": "2"}
 
 
 class OneHostRankTest(unittest.TestCase):
@@ -17,12 +18,8 @@ class OneHostRankTest(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
 
-    def rank(self, number, gpus=None, command=_SHOW, **settings):
-        """(exit status, host and GPU or the error) of a rank; gpus: how many nvidia-smi shows, None: there is none."""
-        done = self.run_rank(number, gpus, command, settings)
-        return done.returncode, (done.stdout or done.stderr).strip()
-
-    def run_rank(self, number, gpus, command, settings):
+    def run_rank(self, number, gpus, settings, command=_SHOW):
+        """gpus: how many nvidia-smi shows; None: there is none."""
         smi = self.folder / "nvidia-smi"
         smi.write_text("#!/bin/sh\nexit 127\n" if gpus is None else f"#!/bin/sh\nseq 0 {gpus - 1}\n")
         smi.chmod(0o755)
@@ -32,54 +29,40 @@ class OneHostRankTest(unittest.TestCase):
         return subprocess.run([str(ROOT / "nccl-tests-config" / "one_host_rank"), *command],
                               env={**env, **settings}, capture_output=True, text=True, check=False)
 
-    def test_Rank_AloneOnItsHost_HasTheGpuOfItsNumber(self):
-        self.assertEqual(self.rank(3, gpus=4), (0, "one-host-rank-3 3"))
-        self.assertEqual(self.rank(3), (0, "one-host-rank-3 3"))
-
-    def test_SeveralRanksOfANode_ShareAHost(self):
-        hosts = [self.rank(number, gpus=4, GDR_RANKS_PER_NODE="2") for number in range(4)]
-        self.assertEqual(hosts, [(0, "one-host-rank-0 0"), (0, "one-host-rank-0 1"), (0, "one-host-rank-1 2"),
-                                 (0, "one-host-rank-1 3")])
-
-    def test_FewerGpusThanRanks_RanksTakeThemInTurn(self):
-        self.assertEqual(self.rank(3, gpus=2, GDR_RANKS_PER_NODE="2"), (0, "one-host-rank-1 1"))
-        self.assertEqual(self.rank(3, gpus=8, CUDA_VISIBLE_DEVICES="4,5,6"), (0, "one-host-rank-3 0"))
-        self.assertEqual(self.rank(3, gpus=2, NCCL_TESTS_DEVICE="0"), (0, "one-host-rank-3 0"))
+    def test_Rank_HasItsHostAndGpu(self):
+        for number, gpus, settings, shown in (
+                (3, 4, {}, "3 3"), (3, None, {}, "3 3"),
+                *((number, 4, _TWO, f"{number // 2} {number}") for number in range(4)),
+                # Fewer GPUs than ranks: these take them in turn.
+                (3, 2, _TWO, "1 1"), (3, 8, {"CUDA_VISIBLE_DEVICES": "4,5,6"}, "3 0"),
+                (3, 2, {"NCCL_TESTS_DEVICE": "0"}, "3 0"),
+                # Where the number of GPUs is unknown, or the user has chosen one.
+                (3, None, _TWO, "1 3"), (3, 1, {**_TWO, "NCCL_TESTS_DEVICE": "0"}, "1 0")):
+            with self.subTest(number=number, gpus=gpus, settings=settings):
+                done = self.run_rank(number, gpus, settings)
+                self.assertEqual((done.returncode, done.stdout), (0, f"one-host-rank-{shown}\n"), done.stderr)
 
     def test_SharedGpu_IsNamedByTheRankThatComesLater(self):
         for number, settings, text in ((1, {}, ""), (1, {"NCCL_TESTS_DEVICE": "0"}, ""), (3, {}, (
                 "one_host_rank: rank 3 shares GPU 1 with another rank, as 2 GPU(s) are visible\n"))):
-            self.assertEqual(self.run_rank(number, 2, _SHOW, settings).stderr, text)
+            self.assertEqual(self.run_rank(number, 2, settings).stderr, text)
 
-    def test_MoreRanksOfANodeThanGpus_EndsWithTheFix(self):
-        for number in (0, 3):  # every rank, so that mpirun shows it whichever ends first
-            status, text = self.rank(number, gpus=1, GDR_RANKS_PER_NODE="2")
-            self.assertEqual(status, 2)
-            self.assertIn("GDR_RANKS_PER_NODE=2, but 1 GPU(s) are visible", text)
-            self.assertIn("set GDR_RANKS_PER_NODE to 1 or less", text)
-        # Where the number of GPUs is unknown, or the user has chosen one.
-        self.assertEqual(self.rank(3, GDR_RANKS_PER_NODE="2"), (0, "one-host-rank-1 3"))
-        self.assertEqual(self.rank(3, gpus=1, GDR_RANKS_PER_NODE="2", NCCL_TESTS_DEVICE="0"), (0, "one-host-rank-1 0"))
-
-    def test_NoCommand_EndsWithTheUsage(self):
-        status, text = self.rank(0, command=[])
-        self.assertEqual(status, 2)
-        self.assertRegex(text, r"^usage: mpirun .*one_host_rank PROGRAM")
-
-    def test_RankThatIsNoNumber_EndsWithTheReason(self):
-        for settings in ({"OMPI_COMM_WORLD_RANK": "one"}, {"OMPI_COMM_WORLD_LOCAL_RANK": "one"}):
-            status, text = self.rank(0, **settings)
-            self.assertEqual(status, 2)
-            self.assertIn("rank one is no number", text)
-
-    def test_NoRankOrNoNumber_EndsWithTheReason(self):
-        status, text = self.rank(None)
-        self.assertEqual(status, 2)
-        self.assertIn("has no rank", text)
-        for wrong in ("0", "two", "-1"):
-            status, text = self.rank(0, GDR_RANKS_PER_NODE=wrong)
-            self.assertEqual(status, 2)
-            self.assertIn(f"GDR_RANKS_PER_NODE={wrong} is no number of ranks", text)
+    def test_WhatCannotRun_EndsWithTheReason(self):
+        more = r"GDR_RANKS_PER_NODE=2, but 1 GPU\(s\) are visible.*set GDR_RANKS_PER_NODE to 1 or less"
+        for number, gpus, settings, text in (
+                # Every rank, so that mpirun shows it whichever ends first.
+                (0, 1, _TWO, more), (3, 1, _TWO, more), (None, None, {}, "has no rank"),
+                (0, None, {"OMPI_COMM_WORLD_RANK": "one"}, "rank one is no number"),
+                (0, None, {"OMPI_COMM_WORLD_LOCAL_RANK": "one"}, "rank one is no number"),
+                *((0, None, {"GDR_RANKS_PER_NODE": wrong}, f"GDR_RANKS_PER_NODE={wrong} is no number of ranks")
+                  for wrong in ("0", "two", "-1"))):
+            with self.subTest(number=number, settings=settings):
+                done = self.run_rank(number, gpus, settings)
+                self.assertEqual((done.returncode, done.stdout), (2, ""))
+                self.assertRegex(done.stderr, text)
+        done = self.run_rank(0, None, {}, command=[])
+        self.assertEqual(done.returncode, 2)
+        self.assertRegex(done.stderr, r"^usage: mpirun .*one_host_rank PROGRAM")
 
 
 if __name__ == "__main__":
