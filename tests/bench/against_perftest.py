@@ -7,10 +7,10 @@ sides of each figure in turn; see nccl-tests-config/comparelib/rounds.py.
 
 import dataclasses
 import json
+import re
 
 import arguments
 from arguments import positive
-import perftest_output
 import verdicts
 from figures import Figure, rounds
 
@@ -46,11 +46,22 @@ def parse(parser, *needs):
     return options
 
 
+def _row(text, size):
+    """The numbers of the line for messages of `size` bytes, or None.
+
+    Bandwidth: bytes, iterations, peak MiB/s, average MiB/s, Mpps (perftest writes MB for 2^20).
+    Latency: bytes, iterations, min, max, typical, average, stdev, 99 %, 99.9 % (microseconds).
+    """
+    lines = [line.split() for line in text.splitlines() if re.fullmatch(r"[-+.e\d\s]+", line)]
+    rows = [[float(word) for word in words] for words in lines if len(words) >= 5 and words[0] == str(size)]
+    return rows[-1] if rows else None
+
+
 def _measurements(options, run_perftest, run_plugin):
     """{figure: {(figure, side): a function that measures it once}}; perftest is the first side."""
     def perftest(program, size, iterations, column):
         output = run_perftest([program, "-F", "-s", str(size), "-n", str(iterations)])
-        row = perftest_output.row(output, size)
+        row = _row(output, size)
         if row is None:
             raise Failed(f"{program} printed no result for {size} bytes\n{output}")
         return row[column]

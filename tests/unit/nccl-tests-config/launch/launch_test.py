@@ -78,9 +78,9 @@ class CommonTest(LaunchTest):
                 ("--gpus", "8x"): "--gpus: '8x' is not a number from 1 to 99999",
                 ("--gpus", "0"): "--gpus: '0' is not a number",
                 ("--gpus", "8", "--nodes", "-1"): "--nodes: '-1' is not a number",
-                ("--gpus", "8", "--preset", "dgx"): "(choose from 'azure_ndv5', 'dgx_h100', ",
+                ("--gpus", "8", "--preset", "dgx"): "invalid choice: 'dgx'",
                 ("--gpus", "8", "--preset", "../env/ib"): "invalid choice: '../env/ib'",
-                ("--gpus", "8", "--transport", "softhca"): "(choose from 'gdr', ",
+                ("--gpus", "8", "--transport", "softhca"): "invalid choice: 'softhca'",
                 ("--gpus", "8", "--set", "NCCL IB=1"): "'NCCL IB=1' is not NAME=VALUE",
                 ("--gpus", "8", "--set", "NCCL_DEBUG"): "'NCCL_DEBUG' is not NAME=VALUE"}.items():
             with self.subTest(arguments):

@@ -11,7 +11,17 @@ import verdicts
 from arguments import Plugin
 from against_perftest import Failed, Targets, compare, rounds
 
-_LAT = "8 10 0 0 {} 0 0 0 0"
+_OUTPUT = {"ib_write_bw": """\
+ Dual-port       : OFF          Device         : softhca0
+ remote address: LID 0x01 QPN 0x0011 PSN 0x5c6a7
+---------------------------------------------------------------------------------------
+ #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]
+ 1048576    5000             13900.11            {}             0.013843
+---------------------------------------------------------------------------------------
+""", "ib_write_lat": """\
+ #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]   99% percentile[usec]   99.9% percentile[usec]
+ 8       1000          1.21           9.50         {}             1.35           0.12            1.80                    3.10
+"""}
 _VALUES = {"ib_write_bw": [100, 200], "plugin_bw": [90, 200], "ib_write_lat": [1, 2],
            "plugin_lat": [1.5, 2.5], "plugin_lat1": [2, 5]}
 
@@ -26,8 +36,7 @@ class CompareTest(unittest.TestCase):
 
         def run_perftest(words):
             self.calls.append(words[0])
-            numbers = {"ib_write_bw": "1048576 10 0 {} 0", "ib_write_lat": _LAT}
-            return numbers[words[0]].format(next(values[words[0]]))
+            return _OUTPUT[words[0]].format(next(values[words[0]]))
 
         def run_plugin(words):
             test = words[words.index("--test") + 1]
@@ -66,7 +75,7 @@ class CompareTest(unittest.TestCase):
         with self.assertRaisesRegex(Failed, "ib_write_bw printed no result for 1048576 bytes"):
             self.compare({**_VALUES, "ib_write_bw": ["none"]})
         with self.assertRaisesRegex(Failed, "printed no result .*\n?a warning"):
-            self.run_with(lambda words: f"1048576 10 0 1 0\n{_LAT.format(1)}", lambda words: "a warning\n{}")
+            self.run_with(lambda words: _OUTPUT[words[0]].format(1), lambda words: "a warning\n{}")
 
 
 if __name__ == "__main__":
