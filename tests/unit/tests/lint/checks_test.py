@@ -1,14 +1,16 @@
-"""The checks of words, links, folders and includes: what they find, as tables of cases."""
+"""What the checks of this tree find, as tables of cases."""
 
 import pathlib
 import tempfile
 import unittest
 
 import paths  # noqa: F401  (sets the module path)
+import check_doctor_names
 import check_layers
 import check_links
 import check_mirror
 import check_words
+import line_budget
 from compare_nccl_variables import listed, names_read
 
 
@@ -26,6 +28,54 @@ class WordsTest(unittest.TestCase):
                 ("a.md", "- `findings` (was `complaints`).", 0), ("a.cc", "// amendment, tellurium, aside", 0)):
             with self.subTest(text or name):
                 self.assertEqual(len(check_words.findings(name, text)), count)
+
+
+class DoctorNamesTest(unittest.TestCase):
+
+    def test_ChecksThatDoNotExist_AreFoundWithTheirLine(self):
+        for text, found in (
+                ("`nccl-gdr doctor --check pci-acs`, `--check numa`\n", []),
+                ("`nccl-gdr topo --json`\n`nccl-gdr doctor --check NAME`\nclang-format --check here\n", []),
+                ("text\n`--check numa`, `--check acs`\n", ["docs/a.md:2: there is no check acs in "]),
+                ("`nccl-gdr doctor --check numa,acs`\n", ["docs/a.md:1: there is no check acs in "])):
+            unknown = check_doctor_names.unknown_checks("docs/a.md", text, {"pci-acs", "numa"})
+            self.assertEqual([line.removesuffix("tools/doctor/checks/") for line in unknown], found)
+
+    def test_ChecksThatNoSymptomNamesOrThatAreNotListed_AreFound(self):
+        text = "## By symptom\n`--check numa`\n## By log line\n`--check pci-acs`\n"
+        self.assertEqual(check_doctor_names.checks_without_symptom(text, {"pci-acs", "numa"}),
+                         ["docs/troubleshooting.md: no symptom names the check pci-acs"])
+        header = "const std::vector<Check>& all_checks();\nCheck numa();\nCheck pci_acs();\n"
+        self.assertEqual(check_doctor_names.unlisted_checks(header, "      numa(),\n"),
+                         ["tools/doctor/checks/checks.cc: pci_acs() of checks.h is not listed"])
+
+    def test_KindsAndRowsWithoutOneAnother_AreFound(self):
+        acs, bar = 'GDR_FINDING_KIND(kAcs, "acs")  // text\n', 'GDR_FINDING_KIND(kBar, "bar")\n'
+        table, row = "| kind | what it means |\n|---|---|\n", "| `acs` | x |\n"
+        for definitions, document, expected in (
+                (acs, table + row, []),
+                (acs + bar, table + row + "\n" + table + "| `bar` | x |\n", []),
+                (acs + bar, table + row + "\n| `bar` | not of a table |\n", ["bar has 0"]),
+                (acs, table + row + row, ["acs has 2"]), (acs, table + row + "| `ats` | x |\n", ["no kind ats"]),
+                (acs.replace('"acs"', '"Acs_"'), table + "| `Acs_` | x |\n", ["not lower case"]),
+                ("", "", ["has no kinds"])):
+            with self.subTest(document=document):
+                found = list(check_doctor_names.faults_of_kinds(definitions, document))
+                self.assertEqual(len(found), len(expected), found)
+                for line, part in zip(found, expected):
+                    self.assertIn(part, line)
+
+
+class LineBudgetTest(unittest.TestCase):
+
+    def test_Rows_HaveTheLinesOfTheirFoldersAndDocuments(self):
+        page = ("## The budget\n\n| part | lines |\n|---|--:|\n| base, plugin | 36,000 |\n"
+                "| tests (C++, data) | 730 |\n| docs, README | 9,000 |\n| all | 160,000 |\n\n`./run test`\n")
+        lines = {"base/log.cc": 1, "plugin/config/options.def": 2, "tests/data.xml": 4, "docs/plugin.md": 8,
+                 "README.md": 16, "run": 32}
+        self.assertEqual([(part, budget, line_budget.lines_of(part, lines)) for part, budget in line_budget.rows(page)],
+                         [("base, plugin", 36000, 3), ("tests (C++, data)", 730, 4),
+                          ("docs, README", 9000, 24), ("all", 160000, 63)])
 
 
 class LinksTest(unittest.TestCase):
