@@ -1,3 +1,13 @@
+// What rail_loss.py runs: an end of two connections, one in each direction, and what its seed
+// stands for.
+//
+//   rail_loss_end run SEED END PLUGIN FAULTS_FILE
+//   rail_loss_end describe SEED
+//   rail_loss_end happened LOG_FILE...
+//
+// An end appends faults to FAULTS_FILE while it runs. It speaks with the process that started it in
+// lines: prints "handle <hex>" and reads "peer <hex>"; prints "done <JSON>" and reads "close";
+// prints "closed <JSON>".
 #include <fmt/format.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -11,8 +21,8 @@
 #include <thread>
 
 #include "drivers/cuda/cuda_driver.h"
+#include "tests/softhca/rail_loss_happened.h"
 #include "tests/softhca/rail_loss_log.h"
-#include "tests/softhca/rail_loss_run.h"
 #include "tests/softhca/rail_loss_side.h"
 #include "tools/net/plugin_loader.h"
 
@@ -56,6 +66,13 @@ void lose_sockets() {
     if (peer.ss_family == AF_INET || peer.ss_family == AF_INET6) shutdown(fd, SHUT_RDWR);
   }
 }
+
+struct EndArguments {
+  uint64_t seed = 0;
+  int end = 0;
+  std::string plugin;
+  std::string faults_file;
+};
 
 class End {
  public:
@@ -316,8 +333,24 @@ int End::run() {
   return 0;
 }
 
+int run_main(const std::vector<std::string>& words) {
+  if (words.size() == 5 && words[0] == "run") {
+    return End({std::stoull(words[1]), std::stoi(words[2]), words[3], words[4]}).run();
+  }
+  if (words.size() == 2 && words[0] == "describe") {
+    std::cout << describe(make_scenario(std::stoull(words[1]))).dump() << std::endl;
+    return 0;
+  }
+  if (words.size() < 2 || words[0] != "happened") return 2;
+  json all = json::array();
+  for (size_t i = 1; i < words.size(); ++i) {
+    for (const json& fault : read_happened(words[i])) all.push_back(fault);
+  }
+  std::cout << all.dump() << std::endl;
+  return 0;
+}
+
 }  // namespace
-
-int run_end(const EndArguments& arguments) { return End(arguments).run(); }
-
 }  // namespace gdr::rail_loss
+
+int main(int count, char** words) { return gdr::rail_loss::run_main({words + 1, words + count}); }

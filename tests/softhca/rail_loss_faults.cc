@@ -229,24 +229,6 @@ void choose_single(Random& random, Scenario* scenario) {
 
 }  // namespace
 
-std::vector<std::string> all_kinds() {
-  return {"QP error",
-          "acknowledgement lost",
-          "both rails",
-          "device fatal",
-          "device removed",
-          "lost at a flush",
-          "lost while connecting",
-          "no recovery possible",
-          "port down",
-          "port flaps",
-          "rail returns, other lost",
-          "rail slowed",
-          "second fault, same rail",
-          "status at the requester",
-          "status at the responder"};
-}
-
 void choose_faults(Random& random, Scenario* scenario) {
   const uint64_t dice = random() % 20;
   if (dice < 13) return choose_single(random, scenario);

@@ -1,7 +1,6 @@
 #include "tests/softhca/rail_loss_happened.h"
 
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "transport/data/work_id.h"
 
@@ -11,44 +10,38 @@ namespace {
 using nlohmann::json;
 using transport::WorkKind;
 
-Phase phase_of_chunk(const std::string& opcode, const std::string& moment) {
-  if (moment == "begun") return Phase::kData;
-  // With adaptive routing the data is a write of its own, before the one with the immediate.
-  if (moment == "arrived" || opcode == "write") return Phase::kEndOfMessage;
-  return Phase::kCompletion;
+const char* phase_of_chunk(const std::string& opcode, const std::string& moment) {
+  if (moment == "begun") return "data";  // of which nothing had arrived
+  // The data of the chunk was there, and its immediate was not. With adaptive routing the data is a
+  // write of its own, before the one with the immediate.
+  if (moment == "arrived" || opcode == "write") return "end";
+  return "completion";  // the receiver had it, the sender at most
 }
 
-Phase phase_of(const json& fault, bool connected) {
-  if (!fault.contains("wr_id")) return connected ? Phase::kBetween : Phase::kConnect;
+// Where the connection was when a fault happened. At a request, its work id and moment decide.
+const char* phase_of(const json& fault, bool connected) {
+  // At no request: when an end had completed some messages.
+  if (!fault.contains("wr_id")) return connected ? "between" : "connect";
   switch (transport::decode_work_id(fault["wr_id"].get<uint64_t>()).kind) {
     case WorkKind::kChunk:
       return phase_of_chunk(fault["opcode"], fault["moment"]);
     case WorkKind::kClearToSend:
-      return Phase::kClearToSend;
+      return "clear-to-send";
     case WorkKind::kFlush:
-      return Phase::kFlush;
+      return "flush";
     case WorkKind::kProbe:
     case WorkKind::kStatement:
     case WorkKind::kReceive:
       break;
   }
-  return Phase::kProbe;
+  return "probe";
 }
 
 }  // namespace
 
-std::string to_string(const std::vector<HappenedFault>& happened) {
-  std::string text;
-  for (const HappenedFault& fault : happened) {
-    text += (text.empty() ? "" : ", ") + fault.kind + " (" +
-            kPhaseNames[static_cast<size_t>(fault.phase)] + ")";
-  }
-  return text.empty() ? "none" : text;
-}
-
-std::vector<HappenedFault> read_happened(const std::string& log_file) {
+json read_happened(const std::string& log_file) {
   const std::string begin = "softhca: fault happens: ";
-  std::vector<HappenedFault> happened;
+  json happened = json::array();
   bool connected = false, paused = false;
   std::ifstream file(log_file);
   for (std::string line; std::getline(file, line);) {

@@ -78,35 +78,35 @@ nlohmann::json device_config(const Scenario& scenario, int end, int rail) {
   return device;
 }
 
-}  // namespace
-
-Scenario make_scenario(uint64_t seed) {
-  // Seeds that follow each other must differ in every choice.
-  std::seed_seq spread{static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32), 20u};
-  Random random(spread);
-  Scenario scenario;
-  scenario.seed = seed;
-  choose_configuration(random, &scenario);
-  choose_faults(random, &scenario);
-  // An end whose connection fails has no other way to report it while its comm is open.
-  if (scenario.expect != Expect::kCompletes) scenario.socket_lost_at = -1;
-  for (Traffic& traffic : scenario.traffic) traffic = make_traffic(random, scenario);
-  return scenario;
-}
-
-std::string softhca_config(const Scenario& scenario, int end, const std::string& fabric,
-                           const std::string& faults_file) {
-  nlohmann::json config = {
-      {"fabric", fabric}, {"report_faults", true}, {"faults", nlohmann::json::array()}};
+nlohmann::json softhca_config(const Scenario& scenario, int end) {
+  nlohmann::json config = {{"report_faults", true}, {"faults", nlohmann::json::array()}};
   for (int rail = 0; rail < 2; ++rail) {
     config["devices"].push_back(device_config(scenario, end, rail));
   }
   for (const Fault& fault : scenario.faults) {
     if (fault.end != end) continue;
     if (fault.at_message < 0) config["faults"].push_back(fault.json);
-    if (fault.at_message >= 0) config["faults_file"] = faults_file;
+    if (fault.at_message >= 0) config["faults_file"] = "";
   }
-  return config.dump();
+  return config;
+}
+
+nlohmann::json environment_of(const Scenario& scenario) {
+  nlohmann::json variables = {
+      {"NCCL_SOCKET_IFNAME", "lo"},
+      {"NCCL_IB_QPS_PER_CONNECTION", std::to_string(scenario.queue_pairs)},
+      {"NCCL_IB_SPLIT_DATA_ON_QPS", scenario.split ? "1" : "0"},
+      {"NCCL_IB_ADAPTIVE_ROUTING", scenario.adaptive ? "1" : "0"},
+      {"NCCL_IB_MQP_RETRY_SLEEP_MSEC", "1"},
+      // An HCA gives up after 67 ms, and a connection that has no rail left after 5 s.
+      {"NCCL_IB_TIMEOUT", "11"},
+      {"GDR_NCCL_WATCHDOG_SEC", "5"},
+  };
+  // A socket that is shut down looks as if the peer had ended.
+  if (scenario.socket_lost_at >= 0) variables["GDR_NCCL_PEER_WATCH"] = "0";
+  if (scenario.memory == MemoryKind::kPeermem) variables["GDR_NCCL_GPU_MEMORY"] = "peermem";
+  if (scenario.memory == MemoryKind::kDmaBuf) variables["GDR_NCCL_GPU_MEMORY"] = "dmabuf";
+  return variables;
 }
 
 std::string to_string(const Scenario& scenario) {
@@ -129,6 +129,36 @@ std::string to_string(const Scenario& scenario) {
     if (fault.after_pause) text += " after the pause";
   }
   return text;
+}
+
+}  // namespace
+
+Scenario make_scenario(uint64_t seed) {
+  // Seeds that follow each other must differ in every choice.
+  std::seed_seq spread{static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32), 20u};
+  Random random(spread);
+  Scenario scenario;
+  scenario.seed = seed;
+  choose_configuration(random, &scenario);
+  choose_faults(random, &scenario);
+  // An end whose connection fails has no other way to report it while its comm is open.
+  if (scenario.expect != Expect::kCompletes) scenario.socket_lost_at = -1;
+  for (Traffic& traffic : scenario.traffic) traffic = make_traffic(random, scenario);
+  return scenario;
+}
+
+nlohmann::json describe(const Scenario& scenario) {
+  constexpr std::array<const char*, 3> kExpect{"completes", "may fail", "fails"};
+  return {{"seed", scenario.seed},
+          {"text", to_string(scenario)},
+          {"kind", scenario.kind},
+          {"expect", kExpect[static_cast<size_t>(scenario.expect)]},
+          {"reasons", scenario.reasons},
+          {"pauses", scenario.pauses},
+          {"gpu", scenario.memory != MemoryKind::kHost},
+          {"faults", scenario.faults.size()},
+          {"environment", environment_of(scenario)},
+          {"configs", {softhca_config(scenario, 0), softhca_config(scenario, 1)}}};
 }
 
 }  // namespace gdr::rail_loss

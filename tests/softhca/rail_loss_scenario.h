@@ -85,14 +85,10 @@ struct Scenario {
 };
 
 Scenario make_scenario(uint64_t seed);
-// Every `kind` of a scenario.
-std::vector<std::string> all_kinds();
 // Chooses `kind`, `faults`, `expect`, `reasons` and whatever of the configuration these need.
 void choose_faults(Random& random, Scenario* scenario);
-// One line for a person.
-std::string to_string(const Scenario& scenario);
-// The configuration of the software HCA for the process of an end.
-std::string softhca_config(const Scenario& scenario, int end, const std::string& fabric,
-                           const std::string& faults_file);
+// For rail_loss.py: its text for a person, and for the process of each end the configuration of the
+// software HCA, in which the names of the fabric and of the file of faults are missing.
+nlohmann::json describe(const Scenario& scenario);
 
 }  // namespace gdr::rail_loss
