@@ -8,11 +8,12 @@ import json
 import os
 import pathlib
 import signal
-import socket
 import subprocess
 import sys
 import time
 import unittest
+
+from over_softhca import environment, free_address
 
 TIMEOUT_S = 100
 TOOL, PLUGIN, SOFTHCA, FAKE_CUDA = sys.argv[1:5]
@@ -29,15 +30,11 @@ def children(process):
 
 class BurnIn(unittest.TestCase):
     def start(self, *arguments, devices=({}, {}), faults=(), **variables):
-        config = {"devices": list(devices), "faults": list(faults),
-                  "fabric": f"burn-in-{os.getpid()}"}
-        kept = {name: value for name, value in os.environ.items()
-                if not name.startswith(("NCCL_", "GDR_NCCL_"))}
-        environment = kept | {"LD_LIBRARY_PATH": f"{SOFTHCA}:{pathlib.Path(PLUGIN).parent}",
-                              "SOFTHCA_CONFIG": json.dumps(config), "NCCL_SOCKET_IFNAME": "lo",
-                              "GDR_TOOL": TOOL} | variables
-        return subprocess.Popen([sys.executable, "-B", PROGRAM, *arguments, "--json"], text=True,
-                                env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        variables = {"NCCL_SOCKET_IFNAME": "lo", "GDR_TOOL": TOOL} | variables
+        env = environment([SOFTHCA, pathlib.Path(PLUGIN).parent],
+                          {"devices": list(devices), "faults": list(faults)}, **variables)
+        return subprocess.Popen([sys.executable, "-B", PROGRAM, *arguments, "--json"], text=True, env=env,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
     def end(self, process, status):
         """{subject: result} of a run that has to end with that exit status."""
@@ -68,9 +65,7 @@ class BurnIn(unittest.TestCase):
         self.assertEqual(len(found), 2)
 
     def test_remote_measures_the_rail_of_both_ends(self):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            root = f"127.0.0.1:{probe.getsockname()[1]}"
+        root = free_address()
         first, second = [self.start("remote", "--root", root, devices=[{}],
                                     OMPI_COMM_WORLD_RANK=rank) for rank in "01"]
         found = self.end(first, 3)

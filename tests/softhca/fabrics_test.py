@@ -4,22 +4,15 @@
 fabrics_test.py TOOL PLUGIN SOFTHCA_FOLDER [unittest arguments]
 """
 
-import json
-import os
 import re
-import socket
 import subprocess
 import sys
 import unittest
 
+from over_softhca import environment, free_address
+
 TIMEOUT_S = 120
 TOOL, PLUGIN, SOFTHCA = sys.argv[1:4]
-
-
-def free_address():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{probe.getsockname()[1]}"
 
 
 def fault(kind, device="mlx5_0", **fields):
@@ -33,13 +26,10 @@ def required(device, options):
 
 class Fabric(unittest.TestCase):
     def start(self, arguments, devices, faults=(), **settings):
-        config = {"devices": devices, "faults": list(faults), "fabric": f"fabrics-{os.getpid()}"}
-        kept = {name: value for name, value in os.environ.items()
-                if not name.startswith(("NCCL_", "GDR_NCCL_"))}
-        environment = kept | {"LD_LIBRARY_PATH": SOFTHCA, "SOFTHCA_CONFIG": json.dumps(config),
-                              "NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "INIT,NET"} | settings
-        return subprocess.Popen([TOOL, *arguments], env=environment, text=True,
-                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        env = environment([SOFTHCA], {"devices": devices, "faults": list(faults)},
+                          NCCL_DEBUG_SUBSYS="INIT,NET", **settings)
+        return subprocess.Popen([TOOL, *arguments], env=env, text=True, stdout=subprocess.PIPE,
+                                stderr=subprocess.STDOUT)
 
     def finish(self, processes, succeeds=True):
         outputs = [process.communicate(timeout=TIMEOUT_S)[0] for process in processes]

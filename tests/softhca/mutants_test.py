@@ -6,12 +6,13 @@ mutants_test.py TOOL PLUGIN SOFTHCA_FOLDER FAKE_CUDA_FOLDER MUTANT_LIBRARY [unit
 The library is that of verbs_mutant.cc. Every run is made without a mutant, too, which has to pass.
 """
 
-import json
 import os
 import signal
 import subprocess
 import sys
 import unittest
+
+from over_softhca import environment
 
 TIMEOUT_S = 120
 TOOL, PLUGIN, SOFTHCA, FAKE_CUDA, MUTANT = sys.argv[1:6]
@@ -29,15 +30,9 @@ REFUSED = 'REM_INV_REQ_ERR|"QP request error"'
 
 
 def start(command, mutant=None, config=None):
-    kept = {name: value for name, value in os.environ.items()
-            if not name.startswith(("NCCL_", "GDR_NCCL_"))}
-    environment = kept | {
-        "LD_LIBRARY_PATH": f"{SOFTHCA}:{FAKE_CUDA}", "NCCL_IBVERBS_LIB": MUTANT, "NCCL_DEBUG": "INFO",
-        "NCCL_SOCKET_IFNAME": "lo", "NCCL_IB_TIMEOUT": "8", "NCCL_IB_RETRY_CNT": "1",
-        "SOFTHCA_CONFIG": json.dumps({"fabric": f"mutants-{os.getpid()}"} | (config or {}))}
-    if mutant:
-        environment["VERBS_MUTANT"] = mutant
-    return subprocess.Popen([TOOL, *command], env=environment, text=True, stdout=subprocess.PIPE,
+    env = environment([SOFTHCA, FAKE_CUDA], config or {}, NCCL_IBVERBS_LIB=MUTANT, NCCL_SOCKET_IFNAME="lo",
+                      NCCL_IB_TIMEOUT="8", NCCL_IB_RETRY_CNT="1", **({"VERBS_MUTANT": mutant} if mutant else {}))
+    return subprocess.Popen([TOOL, *command], env=env, text=True, stdout=subprocess.PIPE,
                             stderr=subprocess.STDOUT, start_new_session=True)
 
 

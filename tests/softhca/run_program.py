@@ -1,12 +1,10 @@
 #!/usr/bin/env python3
 """Runs a verbs program over the software HCA, as one process or as server and client.
 
-run_program.py --softhca FOLDER --expect REGEX [--pair] [--fails] [--config JSON] -- PROGRAM
-               [ARGUMENT...]
+run_program.py --softhca FOLDER --expect REGEX [--pair] [--config JSON] -- PROGRAM [ARGUMENT...]
 
 A pair gets "-p PORT" with a free port, and the client "localhost" at its end. It fails when a
 program fails, when no line of the (client's) output matches, or when files are left in /dev/shm.
-With --fails, the (client's) program has to fail, and the line may be the server's.
 """
 import argparse
 import json
@@ -42,7 +40,7 @@ def start(command, environment):
                             stderr=subprocess.STDOUT)
 
 
-def run_pair(command, environment, fails):
+def run_pair(command, environment):
     port = free_port()
     server = start([*command, "-p", str(port)], environment)
     deadline = time.monotonic() + TIMEOUT_S
@@ -55,9 +53,7 @@ def run_pair(command, environment, fails):
     finally:
         client.kill()
         server.kill()
-    if fails and client.returncode != 0:
-        return output + server_output
-    if fails or client.returncode != 0 or server.returncode != 0:
+    if client.returncode != 0 or server.returncode != 0:
         sys.exit(f"client {client.returncode}:\n{output}\nserver {server.returncode}:\n"
                  f"{server_output}")
     return output
@@ -68,7 +64,6 @@ def main():
     parser.add_argument("--softhca", required=True)
     parser.add_argument("--expect", required=True)
     parser.add_argument("--pair", action="store_true")
-    parser.add_argument("--fails", action="store_true")
     parser.add_argument("--config", default="{}")
     parser.add_argument("command", nargs="+")
     options = parser.parse_args()
@@ -78,7 +73,7 @@ def main():
     environment = os.environ | {"LD_LIBRARY_PATH": options.softhca,
                                 "SOFTHCA_CONFIG": json.dumps(config)}
     if options.pair:
-        output = run_pair(options.command, environment, options.fails)
+        output = run_pair(options.command, environment)
     else:
         output = subprocess.run(options.command, env=environment, text=True, check=True,
                                 timeout=TIMEOUT_S, stdout=subprocess.PIPE).stdout

@@ -6,7 +6,6 @@ stats_test.py TOOL PLUGIN SOFTHCA_FOLDER [unittest arguments]
 
 import collections
 import glob
-import json
 import os
 import pathlib
 import re
@@ -15,6 +14,8 @@ import sys
 import tempfile
 import time
 import unittest
+
+from over_softhca import environment
 
 TIMEOUT_S = 60
 TOOL, PLUGIN, SOFTHCA = sys.argv[1:4]
@@ -44,14 +45,10 @@ class Stats(unittest.TestCase):
         os.mkdir(f"{self.folder}/stats")
 
     def environment(self, faults=(), folder="stats", **settings):
-        config = {"devices": [{"name": "mlx5_0"}, {"name": "mlx5_1"}], "faults": list(faults),
-                  "fabric": f"stats-{os.getpid()}"}
-        kept = {name: value for name, value in os.environ.items()
-                if not name.startswith(("NCCL_", "GDR_NCCL_"))}
+        config = {"devices": [{"name": "mlx5_0"}, {"name": "mlx5_1"}], "faults": list(faults)}
         if folder is not None:
             settings["GDR_NCCL_STATS_DIR"] = f"{self.folder}/{folder}"
-        return kept | {"LD_LIBRARY_PATH": SOFTHCA, "SOFTHCA_CONFIG": json.dumps(config),
-                       "NCCL_SOCKET_IFNAME": "lo", "NCCL_DEBUG": "INFO"} | settings
+        return environment([SOFTHCA], config, NCCL_SOCKET_IFNAME="lo", **settings)
 
     def run_perf(self, iterations=10, **options):
         command = [TOOL, "perf", "sendrecv", "--plugin", PLUGIN, "--dev", "0", "--begin", str(SIZE),

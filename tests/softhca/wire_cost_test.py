@@ -6,7 +6,6 @@ usage: wire_cost_test.py BUILD_FOLDER [TEST ...]
 
 import collections
 import json
-import os
 import pathlib
 import subprocess
 import sys
@@ -14,6 +13,8 @@ import tempfile
 import unittest
 
 sys.dont_write_bytecode = True
+from over_softhca import environment  # noqa: E402
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(sys.argv[1])
 
@@ -49,53 +50,45 @@ class Table(unittest.TestCase):
                 self.assertIn("8 B: page.md has", done.stdout)
 
 
-def shapes_of(files):
-    """The requests of each file's first port."""
-    return [shape for file in files for shape in file["devices"][0]["ports"][0]["requests"]]
-
-
 class Counters(unittest.TestCase):
-    """The file of the software HCA, with a program that is not ours."""
+    """The files of the software HCA."""
 
-    def test_bytes_of_perftest(self):
+    def files_of(self, *words):
+        """Those of a program; CONFIG among its words is replaced by the configuration."""
         with tempfile.TemporaryDirectory() as folder:
-            env = dict(os.environ, LD_LIBRARY_PATH=str(BUILD / "softhca"), SOFTHCA_CONFIG=json.dumps(
-                {"fabric": f"counters-{os.getpid()}", "counters_file": f"{folder}/%p.json"}))
-            script = str(pathlib.Path(__file__).with_name("run_program.py"))
-            words = [sys.executable, script, "--softhca", str(BUILD / "softhca"), "--expect", "1000",
-                     "--pair", "--config", env["SOFTHCA_CONFIG"], "--", "ib_write_bw", "-F", "-n", "1000",
-                     "-s", "4096", "-d", "softhca0", "-Q", "1"]
+            env = environment([BUILD / "softhca"], {"counters_file": f"{folder}/%p.json"}, NCCL_SOCKET_IFNAME="lo")
+            words = [env["SOFTHCA_CONFIG"] if word == "CONFIG" else str(word) for word in words]
             done = subprocess.run(words, env=env, text=True, capture_output=True, check=False, timeout=200)
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-            files = [json.loads(file.read_text()) for file in pathlib.Path(folder).glob("*.json")]
+            return [json.loads(file.read_text()) for file in pathlib.Path(folder).glob("*.json")]
+
+    def requests_of(self, files):
+        """How many there are of each (opcode, bytes) at the first ports."""
+        count = collections.Counter()
+        for file in files:
+            for shape in file["devices"][0]["ports"][0]["requests"]:
+                count[(shape["opcode"], shape["bytes"])] += shape["count"]
+        return count
+
+    def test_bytes_of_perftest(self):
+        files = self.files_of(sys.executable, pathlib.Path(__file__).with_name("run_program.py"), "--softhca",
+                              BUILD / "softhca", "--expect", "1000", "--pair", "--config", "CONFIG", "--",
+                              "ib_write_bw", "-F", "-n", "1000", "-s", "4096", "-d", "softhca0", "-Q", "1")
         self.assertEqual(len(files), 2)
-        writes = sum(shape["count"] for shape in shapes_of(files)
-                     if (shape["opcode"], shape["bytes"]) == ("RDMA_WRITE", 4096))
-        self.assertGreaterEqual(writes, 1000)
+        self.assertGreaterEqual(self.requests_of(files)[("RDMA_WRITE", 4096)], 1000)
         self.assertEqual(sum(file["devices"][0]["ports"][0]["error_completions"] for file in files), 0)
 
     def test_ping_pong_with_one_receive_writes_a_clear_to_send_for_each_message(self):
         for depth, least, most in (("1", 0.99, 1.01), ("8", 0.1, 0.6)):
             with self.subTest(depth=depth):
-                self.assertTrue(least <= self.clear_to_sends_per_message(depth) <= most)
-
-    def clear_to_sends_per_message(self, depth):
-        """Of the latency test of nccl-gdr perf with that --depth."""
-        with tempfile.TemporaryDirectory() as folder:
-            env = dict(os.environ, LD_LIBRARY_PATH=str(BUILD / "softhca"), NCCL_SOCKET_IFNAME="lo",
-                       SOFTHCA_CONFIG=json.dumps({"fabric": f"counters-{os.getpid()}",
-                                                  "counters_file": f"{folder}/%p.json"}))
-            words = [str(BUILD / "bin/nccl-gdr"), "perf", "sendrecv", "--test", "lat", "--begin", "8", "--end",
-                     "8", "--dev", "0", "--iters", "1000", "--depth", depth, "--plugin",
-                     str(BUILD / "lib/libnccl-net-gdr.so")]
-            done = subprocess.run(words, env=env, text=True, capture_output=True, check=False, timeout=200)
-            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-            files = [json.loads(file.read_text()) for file in pathlib.Path(folder).glob("*.json")]
-        count = collections.Counter()
-        for shape in shapes_of(files):
-            count[shape["opcode"]] += shape["count"]
-        self.assertGreaterEqual(count["RDMA_WRITE_WITH_IMM"], 2000, done.stdout)
-        return count["RDMA_WRITE"] / count["RDMA_WRITE_WITH_IMM"]
+                count = collections.Counter()
+                for (opcode, _), number in self.requests_of(self.files_of(
+                        BUILD / "bin/nccl-gdr", "perf", "sendrecv", "--test", "lat", "--begin", "8", "--end", "8",
+                        "--dev", "0", "--iters", "1000", "--depth", depth, "--plugin",
+                        BUILD / "lib/libnccl-net-gdr.so")).items():
+                    count[opcode] += number
+                self.assertGreaterEqual(count["RDMA_WRITE_WITH_IMM"], 2000)
+                self.assertTrue(least <= count["RDMA_WRITE"] / count["RDMA_WRITE_WITH_IMM"] <= most)
 
 
 if __name__ == "__main__":
