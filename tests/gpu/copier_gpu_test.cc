@@ -18,14 +18,12 @@
 #include "drivers/cuda/cuda_driver.h"
 #include "drivers/cuda/gpu_workspace.h"
 #include "softhca/gpu/copier.h"
-#include "tests/gpu/gpu_program.h"
 #include "tests/gpu/spin_kernel.h"
 
 namespace {
 
 using gdr::cuda::CudaDriver;
 using gdr::cuda::GpuWorkspace;
-using gpu_test::check;
 using softhca::GpuCopier;
 using softhca::GpuTicket;
 using Clock = std::chrono::steady_clock;
@@ -34,6 +32,15 @@ constexpr size_t kChunk = size_t{512} << 10;
 constexpr size_t kBuffer = size_t{64} << 20;
 constexpr uint32_t kInFlight = 32;         // copies over all lanes
 constexpr std::chrono::seconds kStall{5};  // far longer than any copy here
+
+int g_failures = 0;
+
+// Prints and counts a check that failed.
+void check(bool ok, const std::string& what) {
+  if (ok) return;
+  std::printf("FAILED: %s\n", what.c_str());
+  ++g_failures;
+}
 
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
@@ -204,11 +211,18 @@ gdr::Status run(const CudaDriver& driver, int devices, size_t total) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return gpu_test::run_on_gpus([&](const CudaDriver& driver, int devices) {
-    if (argc > 1 && std::string_view(argv[1]) == "event") {
-      GpuCopier::get()->set_completion(softhca::GpuCompletion::kEvent);
-    }
-    size_t total = (argc > 2 ? std::strtoul(argv[2], nullptr, 10) : 4096) << 20;
-    return run(driver, devices, total);
-  });
+  const gdr::Result<CudaDriver>& driver = CudaDriver::shared();
+  gdr::Result<int> devices = driver ? driver->device_count() : gdr::Result<int>(0);
+  if (!devices || *devices == 0) {
+    std::printf("no GPU: %s\n", driver ? "no device" : driver.error().text.c_str());
+    return 77;
+  }
+  if (argc > 1 && std::string_view(argv[1]) == "event") {
+    GpuCopier::get()->set_completion(softhca::GpuCompletion::kEvent);
+  }
+  size_t total = (argc > 2 ? std::strtoul(argv[2], nullptr, 10) : 4096) << 20;
+  gdr::Status status = run(*driver, *devices, total);
+  if (!status) check(false, status.error().text);
+  std::printf("%s\n", g_failures == 0 ? "passed" : "failed");
+  return g_failures == 0 ? 0 : 1;
 }
