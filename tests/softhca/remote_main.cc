@@ -38,17 +38,13 @@ class Commands {
       out << endpoint_->recv(1, memory_->sge());
     } else if (name == "wait") {
       out << endpoint_->wait().status;
-    } else if (name == "write" || name == "read" || name == "write_imm") {
-      Request request(name == "read"    ? IBV_WR_RDMA_READ
-                      : name == "write" ? IBV_WR_RDMA_WRITE
-                                        : IBV_WR_RDMA_WRITE_WITH_IMM,
+    } else if (name == "write" || name == "write_imm") {
+      Request request(name == "write" ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_WRITE_WITH_IMM,
                       memory_->sge());
       in >> request.wr.wr.rdma.remote_addr >> request.wr.wr.rdma.rkey;
       out << request.post(endpoint_->qp());
     } else if (name == "reset") {
       out << endpoint_->to_state(IBV_QPS_RESET);
-    } else if (name == "to_error") {
-      out << endpoint_->to_state(IBV_QPS_ERR);
     } else if (name == "event") {
       out << endpoint_->wait_event();
     } else if (name == "flood") {

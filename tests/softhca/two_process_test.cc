@@ -32,9 +32,9 @@ class AcrossProcesses : public testing::TestWithParam<std::tuple<int, int>> {
 
 TEST_P(AcrossProcesses, Write_DataArrives) {
   memory_.fill(1);
-  Request request(IBV_WR_RDMA_WRITE, memory_.sge(), peer_.memory(), peer_.rkey());
-  ASSERT_EQ(request.post(own_.qp()), 0);
-  ASSERT_EQ(own_.wait().status, IBV_WC_SUCCESS);
+  ASSERT_EQ(
+      status_of(own_, Request(IBV_WR_RDMA_WRITE, memory_.sge(), peer_.memory(), peer_.rkey())),
+      IBV_WC_SUCCESS);
   EXPECT_EQ(peer_.ask("mismatch 1"), std::to_string(kBytes));
 }
 
@@ -45,7 +45,7 @@ TEST_P(AcrossProcesses, SeveralWritesInProgress_AllArriveInOrder) {
     Request request(IBV_WR_RDMA_WRITE, memory_.sge(i * kPart, kPart), peer_.memory() + i * kPart,
                     peer_.rkey());
     request.wr.wr_id = i;
-    ASSERT_EQ(request.post(own_.qp()), 0);
+    post(own_, request);
   }
   for (uint64_t i = 0; i < 24; ++i) {
     ibv_wc wc = own_.wait();
@@ -58,7 +58,7 @@ TEST_P(AcrossProcesses, SeveralWritesInProgress_AllArriveInOrder) {
 TEST_P(AcrossProcesses, Send_ReceiveCompletesWithData) {
   memory_.fill(2);
   ASSERT_EQ(peer_.ask("recv"), "0");
-  ASSERT_EQ(Request(IBV_WR_SEND, memory_.sge()).post(own_.qp()), 0);
+  post(own_, Request(IBV_WR_SEND, memory_.sge()));
   EXPECT_EQ(peer_.ask("wait"), "0");
   EXPECT_EQ(peer_.ask("mismatch 2"), std::to_string(kBytes));
   EXPECT_EQ(own_.wait().status, IBV_WC_SUCCESS);
@@ -66,9 +66,8 @@ TEST_P(AcrossProcesses, Send_ReceiveCompletesWithData) {
 
 TEST_P(AcrossProcesses, Read_DataComesBack) {
   peer_.ask("fill 3");
-  Request request(IBV_WR_RDMA_READ, memory_.sge(), peer_.memory(), peer_.rkey());
-  ASSERT_EQ(request.post(own_.qp()), 0);
-  ASSERT_EQ(own_.wait().status, IBV_WC_SUCCESS);
+  ASSERT_EQ(status_of(own_, Request(IBV_WR_RDMA_READ, memory_.sge(), peer_.memory(), peer_.rkey())),
+            IBV_WC_SUCCESS);
   EXPECT_EQ(memory_.mismatch(3), kBytes);
 }
 
@@ -78,8 +77,8 @@ TEST_P(AcrossProcesses, ReadThenWrite_ReadSeesTheOldBytes) {
   source.fill(8);
   Request read(IBV_WR_RDMA_READ, memory_.sge(), peer_.memory(), peer_.rkey());
   Request write(IBV_WR_RDMA_WRITE, source.sge(), peer_.memory(), peer_.rkey());
-  ASSERT_EQ(read.post(own_.qp()), 0);
-  ASSERT_EQ(write.post(own_.qp()), 0);
+  post(own_, read);
+  post(own_, write);
   EXPECT_EQ(own_.wait().status, IBV_WC_SUCCESS);
   EXPECT_EQ(own_.wait().status, IBV_WC_SUCCESS);
   EXPECT_EQ(memory_.mismatch(3), kBytes);
@@ -90,9 +89,9 @@ TEST_P(AcrossProcesses, PeerKilled_RetryExceededAndFlushed) {
   memory_.fill(1);
   ASSERT_EQ(own_.recv_empty(9), 0);
   peer_.kill();
-  Request request(IBV_WR_RDMA_WRITE, memory_.sge(), peer_.memory(), peer_.rkey());
-  ASSERT_EQ(request.post(own_.qp()), 0);
-  EXPECT_EQ(own_.wait().status, IBV_WC_RETRY_EXC_ERR);
+  EXPECT_EQ(
+      status_of(own_, Request(IBV_WR_RDMA_WRITE, memory_.sge(), peer_.memory(), peer_.rkey())),
+      IBV_WC_RETRY_EXC_ERR);
   EXPECT_EQ(own_.wait().status, IBV_WC_WR_FLUSH_ERR);
   peer_.reap();
 }
@@ -100,9 +99,9 @@ TEST_P(AcrossProcesses, PeerKilled_RetryExceededAndFlushed) {
 TEST_P(AcrossProcesses, PeerKilledDuringWrites_RetryExceeded) {
   memory_.fill(1);
   Request request(IBV_WR_RDMA_WRITE, memory_.sge(), peer_.memory(), peer_.rkey());
-  for (int i = 0; i < 10; ++i) ASSERT_EQ(request.post(own_.qp()), 0);
+  for (int i = 0; i < 10; ++i) post(own_, request);
   peer_.kill();
-  ASSERT_EQ(request.post(own_.qp()), 0);
+  post(own_, request);
   ibv_wc_status status = IBV_WC_SUCCESS;
   for (int i = 0; i < 11 && status == IBV_WC_SUCCESS; ++i) status = own_.wait().status;
   EXPECT_EQ(status, IBV_WC_RETRY_EXC_ERR);
@@ -151,10 +150,9 @@ class PeerWithFault : public testing::Test {
     peer_->connect(own_);
   }
   // A write with immediate to the peer.
-  void post(uint8_t seed) {
+  void write(uint8_t seed) {
     memory_.fill(seed);
-    Request request(IBV_WR_RDMA_WRITE_WITH_IMM, memory_.sge(), peer_->memory(), peer_->rkey());
-    ASSERT_EQ(request.post(own_.qp()), 0);
+    post(own_, Request(IBV_WR_RDMA_WRITE_WITH_IMM, memory_.sge(), peer_->memory(), peer_->rkey()));
   }
 
   static constexpr size_t kPart = 300001;
@@ -166,9 +164,9 @@ class PeerWithFault : public testing::Test {
 TEST_F(PeerWithFault, ItsPortGoesDownWhenItHasReceived_NoAcknowledgement) {
   start("port_down", "responder", "received");
   for (int i = 0; i < 2; ++i) ASSERT_EQ(peer_->ask("recv"), "0");
-  post(1);
+  write(1);
   EXPECT_EQ(own_.wait().status, IBV_WC_SUCCESS);
-  post(2);
+  write(2);
   EXPECT_EQ(own_.wait().status, IBV_WC_RETRY_EXC_ERR);
   for (int i = 0; i < 2; ++i) EXPECT_EQ(peer_->ask_number("wait"), IBV_WC_SUCCESS);
   EXPECT_EQ(peer_->ask("mismatch 2"), std::to_string(kPart));
@@ -180,7 +178,7 @@ TEST_F(PeerWithFault, ItsPortGoesDownWhenItHasReceived_NoAcknowledgement) {
 TEST_F(PeerWithFault, ItsDeviceFailsWhenTheDataHasArrived_EventAndFlush) {
   start("device_fatal", "responder", "arrived");
   for (int i = 0; i < 2; ++i) ASSERT_EQ(peer_->ask("recv"), "0");
-  for (uint8_t seed : {1, 2}) post(seed);
+  for (uint8_t seed : {1, 2}) write(seed);
   EXPECT_EQ(own_.wait().status, IBV_WC_SUCCESS);
   EXPECT_EQ(own_.wait().status, IBV_WC_RETRY_EXC_ERR);
   EXPECT_EQ(peer_->ask_number("event"), IBV_EVENT_DEVICE_FATAL);
@@ -237,9 +235,8 @@ TEST(Keys, KeyOfOtherProcess_RemoteAccessErrorAndItsQpStops) {
   peer.connect(own);
   Memory memory(own, -1, 64);
   // A key of this process names nothing in the other one.
-  Request request(IBV_WR_RDMA_WRITE, memory.sge(), memory.address(), memory.rkey());
-  ASSERT_EQ(request.post(own.qp()), 0);
-  EXPECT_EQ(own.wait().status, IBV_WC_REM_ACCESS_ERR);
+  EXPECT_EQ(status_of(own, Request(IBV_WR_RDMA_WRITE, memory.sge(), memory)),
+            IBV_WC_REM_ACCESS_ERR);
   EXPECT_EQ(peer.ask_number("state"), IBV_QPS_ERR);
 }
 
@@ -253,9 +250,8 @@ TEST(BothWays, WritesAtTheSameTime_NeitherWaitsForTheOther) {
     ASSERT_EQ(
         peer.ask("write " + std::to_string(memory.address()) + " " + std::to_string(memory.rkey())),
         "0");
-    Request request(IBV_WR_RDMA_WRITE, memory.sge(), peer.memory(), peer.rkey());
-    ASSERT_EQ(request.post(own.qp()), 0);
-    EXPECT_EQ(own.wait().status, IBV_WC_SUCCESS);
+    EXPECT_EQ(status_of(own, Request(IBV_WR_RDMA_WRITE, memory.sge(), peer.memory(), peer.rkey())),
+              IBV_WC_SUCCESS);
     EXPECT_EQ(peer.ask("wait"), "0");
   }
 }

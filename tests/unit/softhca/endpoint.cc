@@ -4,6 +4,7 @@
 #include <poll.h>
 
 #include <chrono>
+#include <fstream>
 #include <thread>
 
 namespace softhca_test {
@@ -67,6 +68,20 @@ ContextPtr open_device(int index) {
   ContextPtr context(index < count ? ibv_open_device(list[index]) : nullptr);
   ibv_free_device_list(list);
   return context;
+}
+
+QpPtr make_qp(ibv_pd* pd, ibv_cq* cq, ibv_qp_type type) {
+  ibv_qp_init_attr attr = {};
+  attr.send_cq = attr.recv_cq = cq;
+  attr.cap = {4, 4, 1, 1, 0};
+  attr.qp_type = type;
+  return QpPtr(ibv_create_qp(pd, &attr));
+}
+
+std::string sysfs(ibv_context* context, const std::string& name) {
+  std::string text;
+  std::getline(std::ifstream(std::string(context->device->ibdev_path) + "/" + name), text);
+  return text;
 }
 
 Endpoint::Endpoint(const Options& options) : options_(options) {
@@ -214,14 +229,15 @@ int Request::post(ibv_qp* qp) {
   return ibv_post_send(qp, &wr, &bad);
 }
 
-ibv_wc_status rdma_write(Pair& pair, const Buffer& from, uint64_t address, uint32_t rkey) {
-  EXPECT_EQ(Request(IBV_WR_RDMA_WRITE, from.sge(), address, rkey).post(pair.a.qp()), 0);
-  return pair.a.wait().status;
+void post(Endpoint& from, Request request) { EXPECT_EQ(request.post(from.qp()), 0); }
+
+ibv_wc_status status_of(Endpoint& from, const Request& request) {
+  post(from, request);
+  return from.wait().status;
 }
 
 ibv_wc_status write_nothing(Endpoint& from) {
-  EXPECT_EQ(Request(IBV_WR_RDMA_WRITE, {}).post(from.qp()), 0);
-  return from.wait().status;
+  return status_of(from, Request(IBV_WR_RDMA_WRITE, {}));
 }
 
 }  // namespace softhca_test

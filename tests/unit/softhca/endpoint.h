@@ -58,6 +58,10 @@ using ChannelPtr =
     std::unique_ptr<ibv_comp_channel, Deleter<ibv_comp_channel, ibv_destroy_comp_channel>>;
 
 ContextPtr open_device(int index);
+// A QP with room for four requests of each kind.
+QpPtr make_qp(ibv_pd* pd, ibv_cq* cq, ibv_qp_type type = IBV_QPT_RC);
+// The first line of a file of the device in sysfs.
+std::string sysfs(ibv_context* context, const std::string& name);
 
 class Endpoint {
  public:
@@ -131,14 +135,33 @@ struct Buffer {
 
 // A signaled request with one SGE, or with none when the length is 0.
 struct Request {
-  Request(ibv_wr_opcode opcode, ibv_sge sge, uint64_t remote = 0, uint32_t rkey = 0);
+  Request(ibv_wr_opcode opcode, ibv_sge source, uint64_t remote = 0, uint32_t rkey = 0);
+  // Of registered memory, from an offset on.
+  template <class Registered, class = decltype(&Registered::rkey)>
+  Request(ibv_wr_opcode opcode, ibv_sge source, const Registered& remote, size_t offset = 0)
+      : Request(opcode, source, remote.address(offset), remote.rkey()) {}
   int post(ibv_qp* qp);
   ibv_sge sge;
   ibv_send_wr wr = {};
 };
 
-// Waits for an RDMA write of the whole buffer from `a` to `b`, and returns its status.
-ibv_wc_status rdma_write(Pair& pair, const Buffer& from, uint64_t address, uint32_t rkey);
+// Two connected endpoints, with a buffer at each.
+struct Buffers : Pair {
+  explicit Buffers(size_t bytes, const Options& a_options = {}, const Options& b_options = {})
+      : Pair(a_options, b_options), from(a, bytes), to(b, bytes) {}
+  // Of all bytes of both.
+  Request request(ibv_wr_opcode opcode = IBV_WR_RDMA_WRITE) const {
+    return Request(opcode, from.sge(), to);
+  }
+  Buffer from;
+  Buffer to;
+};
+
+// Posts a request, which has to be accepted.
+void post(Endpoint& from, Request request);
+
+// Also waits for the next completion, and returns its status.
+ibv_wc_status status_of(Endpoint& from, const Request& request);
 
 // The same for a write of no bytes.
 ibv_wc_status write_nothing(Endpoint& from);

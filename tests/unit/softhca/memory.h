@@ -44,4 +44,15 @@ class Memory {
   MrPtr mr_;
 };
 
+// Two connected endpoints, with memory of device 0 at a and of device `to_gpu` at b.
+struct GpuBuffers : Pair {
+  GpuBuffers(int to_gpu, size_t bytes, const Options& a_options = {}, const Options& b_options = {})
+      : Pair(a_options, b_options), from(a, 0, bytes), to(b, to_gpu, bytes) {}
+  Request request(ibv_wr_opcode opcode = IBV_WR_RDMA_WRITE) const {
+    return Request(opcode, from.sge(), to);
+  }
+  Memory from;
+  Memory to;
+};
+
 }  // namespace softhca_test

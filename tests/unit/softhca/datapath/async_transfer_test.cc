@@ -21,9 +21,7 @@ class MemoryKinds : public testing::TestWithParam<std::tuple<int, int>> {
 
 TEST_P(MemoryKinds, Write_DataArrives) {
   local_.fill(1);
-  Request request(IBV_WR_RDMA_WRITE, local_.sge(), remote_.address(), remote_.rkey());
-  ASSERT_EQ(request.post(pair_.a.qp()), 0);
-  ASSERT_EQ(pair_.a.wait().status, IBV_WC_SUCCESS);
+  ASSERT_EQ(status_of(pair_.a, Request(IBV_WR_RDMA_WRITE, local_.sge(), remote_)), IBV_WC_SUCCESS);
   EXPECT_EQ(remote_.mismatch(1), kBytes);
   EXPECT_EQ(pair_.numbers(), kPackets);
 }
@@ -31,7 +29,7 @@ TEST_P(MemoryKinds, Write_DataArrives) {
 TEST_P(MemoryKinds, Send_DataArrivesBeforeReceiveCompletes) {
   local_.fill(2);
   ASSERT_EQ(pair_.b.recv(9, remote_.sge()), 0);
-  ASSERT_EQ(Request(IBV_WR_SEND, local_.sge()).post(pair_.a.qp()), 0);
+  post(pair_.a, Request(IBV_WR_SEND, local_.sge()));
   ibv_wc wc = pair_.b.wait();
   ASSERT_EQ(wc.status, IBV_WC_SUCCESS);
   EXPECT_EQ(wc.byte_len, kBytes);
@@ -43,9 +41,7 @@ TEST_P(MemoryKinds, Send_DataArrivesBeforeReceiveCompletes) {
 
 TEST_P(MemoryKinds, Read_DataComesBack) {
   remote_.fill(3);
-  Request request(IBV_WR_RDMA_READ, local_.sge(), remote_.address(), remote_.rkey());
-  ASSERT_EQ(request.post(pair_.a.qp()), 0);
-  ASSERT_EQ(pair_.a.wait().status, IBV_WC_SUCCESS);
+  ASSERT_EQ(status_of(pair_.a, Request(IBV_WR_RDMA_READ, local_.sge(), remote_)), IBV_WC_SUCCESS);
   EXPECT_EQ(local_.mismatch(3), kBytes);
   EXPECT_EQ(pair_.numbers(), kPackets);
 }
@@ -70,27 +66,24 @@ TEST(Gpu, ReadsBeyondTheDepthOfOneEnd_WaitOrAreRefused) {
               {.max_dest_rd_atomic = static_cast<uint8_t>(answered)});
     Memory into(pair.a, 0, 64);
     Memory from(pair.b, 0, 64);
-    Request last(IBV_WR_RDMA_READ, into.sge(32, 32), from.address(32), from.rkey());
-    Request first(IBV_WR_RDMA_READ, into.sge(0, 32), from.address(), from.rkey());
+    Request last(IBV_WR_RDMA_READ, into.sge(32, 32), from, 32);
+    Request first(IBV_WR_RDMA_READ, into.sge(0, 32), from);
     first.wr.next = &last.wr;
     last.wr.sg_list = &last.sge;
-    ASSERT_EQ(first.post(pair.a.qp()), 0);
-    EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
+    EXPECT_EQ(status_of(pair.a, first), IBV_WC_SUCCESS);
     EXPECT_EQ(pair.a.wait().status, second) << sent << " " << answered;
   }
 }
 
 // An answer that stops the remote QP must not overtake what is in progress.
 TEST(Gpu, RefusedBehindOneInProgress_TheFirstOneCompletes) {
-  Pair pair({}, {.path_mtu = IBV_MTU_256});
-  Memory from(pair.a, 0, 4096);
-  Memory to(pair.b, 1, 4096);
+  GpuBuffers pair(1, 4096, {}, {.path_mtu = IBV_MTU_256});
   for (uint64_t id : {1, 2}) ASSERT_EQ(pair.b.recv_empty(id), 0);
   hooks().set_copies_held(1);
-  Request first(IBV_WR_RDMA_WRITE_WITH_IMM, from.sge(0, 256), to.address(), to.rkey());
-  Request too_long(IBV_WR_RDMA_WRITE_WITH_IMM, from.sge(0, 257), to.address(), to.rkey());
-  ASSERT_EQ(first.post(pair.a.qp()), 0);
-  ASSERT_EQ(too_long.post(pair.a.qp()), 0);
+  Request first(IBV_WR_RDMA_WRITE_WITH_IMM, pair.from.sge(0, 256), pair.to);
+  Request too_long(IBV_WR_RDMA_WRITE_WITH_IMM, pair.from.sge(0, 257), pair.to);
+  post(pair.a, first);
+  post(pair.a, too_long);
   EXPECT_TRUE(pair.a.quiet());
   hooks().set_copies_held(0);
   EXPECT_EQ(pair.b.wait().status, IBV_WC_SUCCESS);
@@ -99,26 +92,24 @@ TEST(Gpu, RefusedBehindOneInProgress_TheFirstOneCompletes) {
 }
 
 TEST(Gpu, CopiesHeldBack_PostReturnsAndNothingCompletes) {
-  Pair pair;
-  Memory from(pair.a, 0, 4096);
-  Memory to(pair.b, 1, 4096);
+  GpuBuffers pair(1, 4096);
   Memory flag(pair.b, -1, 8);
   Memory flag_source(pair.a, -1, 8);
-  from.fill(7);
+  pair.from.fill(7);
   flag_source.fill(7);
   ASSERT_EQ(pair.b.recv_empty(5), 0);
   hooks().set_copies_held(1);
   for (uint64_t i = 0; i < 8; ++i) {
-    Request request(IBV_WR_RDMA_WRITE, from.sge(i * 512, 512), to.address(i * 512), to.rkey());
+    Request request(IBV_WR_RDMA_WRITE, pair.from.sge(i * 512, 512), pair.to, i * 512);
     request.wr.wr_id = i;
-    ASSERT_EQ(request.post(pair.a.qp()), 0);
+    post(pair.a, request);
   }
-  Request host(IBV_WR_RDMA_WRITE, flag_source.sge(), flag.address(), flag.rkey());
+  Request host(IBV_WR_RDMA_WRITE, flag_source.sge(), flag);
   host.wr.wr_id = 8;
-  ASSERT_EQ(host.post(pair.a.qp()), 0);
+  post(pair.a, host);
   Request last(IBV_WR_RDMA_WRITE_WITH_IMM, {});
   last.wr.wr_id = 9;
-  ASSERT_EQ(last.post(pair.a.qp()), 0);
+  post(pair.a, last);
   EXPECT_TRUE(pair.a.quiet());
   EXPECT_TRUE(pair.b.quiet());
   EXPECT_FALSE(flag.holds(7)) << "a host write overtook GPU copies";
@@ -129,26 +120,24 @@ TEST(Gpu, CopiesHeldBack_PostReturnsAndNothingCompletes) {
     EXPECT_EQ(wc.wr_id, i);
   }
   EXPECT_EQ(pair.b.wait().wr_id, 5u);
-  EXPECT_TRUE(to.holds(7));
+  EXPECT_TRUE(pair.to.holds(7));
   EXPECT_TRUE(flag.holds(7));
 }
 
 TEST(Gpu, RequestFailsBehindOneInProgress_BothCompleteInOrder) {
-  Pair pair;
-  Memory from(pair.a, 0, 4096);
-  Memory to(pair.b, 1, 4096);
-  from.fill(7);
+  GpuBuffers pair(1, 4096);
+  pair.from.fill(7);
   hooks().set_copies_held(1);
-  Request copy(IBV_WR_RDMA_WRITE, from.sge(), to.address(), to.rkey());
+  Request copy = pair.request();
   copy.wr.wr_id = 1;
-  ASSERT_EQ(copy.post(pair.a.qp()), 0);
-  ibv_sge wrong_key = from.sge();
+  post(pair.a, copy);
+  ibv_sge wrong_key = pair.from.sge();
   wrong_key.lkey ^= 1;
-  Request wrong(IBV_WR_RDMA_WRITE, wrong_key, to.address(), to.rkey());
+  Request wrong(IBV_WR_RDMA_WRITE, wrong_key, pair.to);
   wrong.wr.wr_id = 2;
-  ASSERT_EQ(wrong.post(pair.a.qp()), 0);
+  post(pair.a, wrong);
   copy.wr.wr_id = 3;
-  ASSERT_EQ(copy.post(pair.a.qp()), 0);
+  post(pair.a, copy);
   EXPECT_TRUE(pair.a.quiet());
   hooks().set_copies_held(0);
   ibv_wc_status expected[] = {IBV_WC_SUCCESS, IBV_WC_LOC_PROT_ERR, IBV_WC_WR_FLUSH_ERR};
@@ -157,21 +146,17 @@ TEST(Gpu, RequestFailsBehindOneInProgress_BothCompleteInOrder) {
     EXPECT_EQ(wc.wr_id, i + 1);
     EXPECT_EQ(wc.status, expected[i]);
   }
-  EXPECT_TRUE(to.holds(7));
+  EXPECT_TRUE(pair.to.holds(7));
 }
 
 TEST(Gpu, RemoteErrorBehindOneInProgress_DoesNotFlushReceivesBefore) {
-  Pair pair;
-  Memory from(pair.a, 0, 4096);
-  Memory to(pair.b, 1, 4096);
-  from.fill(9);
+  GpuBuffers pair(1, 4096);
+  pair.from.fill(9);
   ASSERT_EQ(pair.b.recv_empty(1), 0);
   ASSERT_EQ(pair.b.recv_empty(2), 0);
   hooks().set_copies_held(1);
-  Request copy(IBV_WR_RDMA_WRITE_WITH_IMM, from.sge(), to.address(), to.rkey());
-  ASSERT_EQ(copy.post(pair.a.qp()), 0);
-  Request wrong(IBV_WR_RDMA_WRITE, from.sge(), to.address(), to.rkey() ^ 1);
-  ASSERT_EQ(wrong.post(pair.a.qp()), 0);
+  post(pair.a, pair.request(IBV_WR_RDMA_WRITE_WITH_IMM));
+  post(pair.a, Request(IBV_WR_RDMA_WRITE, pair.from.sge(), pair.to.address(), pair.to.rkey() ^ 1));
   EXPECT_TRUE(pair.b.quiet())
       << "the second receive must not be flushed before the first is filled";
   hooks().set_copies_held(0);
@@ -186,42 +171,32 @@ TEST(Gpu, RemoteErrorBehindOneInProgress_DoesNotFlushReceivesBefore) {
 }
 
 TEST(Gpu, KernelRunning_WritesStillArrive) {
-  Pair pair;
-  Memory from(pair.a, 0, 65536);
-  Memory to(pair.b, 1, 65536);
-  from.fill(1);
+  GpuBuffers pair(1, 65536);
+  pair.from.fill(1);
   hooks().set_kernel_running(1);
-  Request request(IBV_WR_RDMA_WRITE, from.sge(), to.address(), to.rkey());
-  ASSERT_EQ(request.post(pair.a.qp()), 0);
-  EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
+  EXPECT_EQ(status_of(pair.a, pair.request()), IBV_WC_SUCCESS);
   hooks().set_kernel_running(0);
-  EXPECT_TRUE(to.holds(1));
+  EXPECT_TRUE(pair.to.holds(1));
 }
 
 TEST(Gpu, TargetMovedToErrorWhileCopying_WaitsForTheCopy) {
-  Pair pair;
-  Memory from(pair.a, 0, 1 << 20);
-  Memory to(pair.b, 1, 1 << 20);
-  from.fill(1);
+  GpuBuffers pair(1, 1 << 20);
+  pair.from.fill(1);
   hooks().set_copy_delay_us(20000);
-  Request request(IBV_WR_RDMA_WRITE, from.sge(), to.address(), to.rkey());
-  ASSERT_EQ(request.post(pair.a.qp()), 0);
+  post(pair.a, pair.request());
   ASSERT_EQ(pair.b.to_state(IBV_QPS_ERR), 0);
-  EXPECT_TRUE(to.holds(1)) << "a copy completed after the QP was in ERROR";
+  EXPECT_TRUE(pair.to.holds(1)) << "a copy completed after the QP was in ERROR";
   hooks().set_copy_delay_us(0);
   pair.a.wait();
 }
 
 // When ibv_modify_qp returns, what was received and what was not is settled, in order.
 TEST(Gpu, TargetMovedToErrorWhileCopying_ReceivesAreFlushedInOrder) {
-  Pair pair;
-  Memory from(pair.a, 0, 1 << 20);
-  Memory to(pair.b, 1, 1 << 20);
+  GpuBuffers pair(1, 1 << 20);
   for (uint64_t id : {1, 2, 3}) ASSERT_EQ(pair.b.recv_empty(id), 0);
   hooks().set_copy_delay_us(20000);
   for (int i = 0; i < 2; ++i) {
-    Request request(IBV_WR_RDMA_WRITE_WITH_IMM, from.sge(), to.address(), to.rkey());
-    ASSERT_EQ(request.post(pair.a.qp()), 0);
+    post(pair.a, pair.request(IBV_WR_RDMA_WRITE_WITH_IMM));
   }
   ASSERT_EQ(pair.b.to_state(IBV_QPS_ERR), 0);
   ibv_wc wc[4] = {};
@@ -236,13 +211,10 @@ TEST(Gpu, TargetMovedToErrorWhileCopying_ReceivesAreFlushedInOrder) {
 }
 
 TEST(Gpu, QpDestroyedWhileCopying_NothingBreaks) {
-  Pair pair;
-  Memory from(pair.a, 0, 1 << 20);
-  Memory to(pair.b, 1, 1 << 20);
+  GpuBuffers pair(1, 1 << 20);
   hooks().set_copy_delay_us(5000);
   for (int i = 0; i < 8; ++i) {
-    Request request(IBV_WR_RDMA_WRITE, from.sge(), to.address(), to.rkey());
-    ASSERT_EQ(request.post(pair.a.qp()), 0);
+    post(pair.a, pair.request());
   }
   pair.a.drop_qp();
   pair.b.drop_qp();
@@ -250,12 +222,9 @@ TEST(Gpu, QpDestroyedWhileCopying_NothingBreaks) {
 }
 
 TEST(Gpu, ContextFails_ErrorCompletion) {
-  Pair pair;
-  Memory from(pair.a, 0, 65536);
-  Memory to(pair.b, 0, 65536);
+  GpuBuffers pair(0, 65536);
   hooks().set_copies_held(1);
-  Request request(IBV_WR_RDMA_WRITE, from.sge(), to.address(), to.rkey());
-  ASSERT_EQ(request.post(pair.a.qp()), 0);
+  post(pair.a, pair.request());
   hooks().fail_context(0, 700);
   hooks().set_copies_held(0);
   EXPECT_EQ(pair.a.wait().status, IBV_WC_LOC_QP_OP_ERR);

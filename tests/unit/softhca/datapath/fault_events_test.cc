@@ -36,11 +36,11 @@ class FaultEvent : public Configured {
     from_ = std::make_unique<Memory>(pair_->a, -1, 4096);
     to_ = std::make_unique<Memory>(pair_->b, gpu, 4096);
     for (uint64_t id : {1, 2, 3}) EXPECT_EQ(pair_->b.recv_empty(id), 0);
-    post(1);
+    write(1);
     EXPECT_EQ(pair_->a.wait().status, IBV_WC_SUCCESS);
     EXPECT_EQ(pair_->b.wait().wr_id, 1u);
     EXPECT_TRUE(to_->holds(1));
-    post(2);
+    write(2);
     Outcome outcome;
     outcome.request = pair_->a.wait().status;
     outcome.arrived = to_->holds(2);
@@ -51,10 +51,10 @@ class FaultEvent : public Configured {
     return outcome;
   }
 
-  void post(uint8_t seed) {
+  void write(uint8_t seed) {
     from_->fill(seed);
-    Request request(IBV_WR_RDMA_WRITE_WITH_IMM, from_->sge(), to_->address(), to_->rkey());
-    ASSERT_EQ(request.post(pair_->a.qp()), 0);
+    Request request(IBV_WR_RDMA_WRITE_WITH_IMM, from_->sge(), *to_);
+    post(pair_->a, request);
   }
 
   std::unique_ptr<Pair> pair_;
@@ -149,7 +149,7 @@ TEST_F(FaultEvent, PortDownWhenAcknowledged_RequestCompletesAndTheNextOneFails) 
   Outcome outcome = run();
   EXPECT_EQ(outcome.receive, IBV_WC_SUCCESS);
   EXPECT_EQ(outcome.request, IBV_WC_SUCCESS);
-  post(3);
+  write(3);
   EXPECT_EQ(pair_->a.wait().status, IBV_WC_RETRY_EXC_ERR);
   EXPECT_TRUE(to_->holds(2));
 }
@@ -175,8 +175,7 @@ TEST_F(FaultEvent, OtherOpcodes_DoNotCount) {
     EXPECT_EQ(write_nothing(pair.a), IBV_WC_SUCCESS);
   }
   ASSERT_EQ(pair.b.recv_empty(1), 0);
-  ASSERT_EQ(Request(IBV_WR_SEND, {}).post(pair.a.qp()), 0);
-  EXPECT_EQ(pair.a.wait().status, IBV_WC_RETRY_EXC_ERR);
+  EXPECT_EQ(status_of(pair.a, Request(IBV_WR_SEND, {})), IBV_WC_RETRY_EXC_ERR);
 }
 
 TEST_F(FaultEvent, ReadWhoseDataHasArrived_IsRepeatedAfterThePortReturns) {
@@ -184,20 +183,16 @@ TEST_F(FaultEvent, ReadWhoseDataHasArrived_IsRepeatedAfterThePortReturns) {
       "at_request": {"opcode": "read", "moment": "arrived"}},
       {"device": "softhca0", "kind": "client_reregister",
        "at_request": {"opcode": "read", "moment": "arrived", "nth": 2}}]})");
-  Pair pair({.timeout = 18}, {.device = 1});
-  Buffer into(pair.a, 64);
-  Buffer from(pair.b, 64);
-  from.fill(1);
-  ASSERT_EQ(Request(IBV_WR_RDMA_READ, into.sge(), from.address(), from.rkey()).post(pair.a.qp()),
-            0);
+  Buffers pair(64, {.timeout = 18}, {.device = 1});
+  pair.to.fill(1);
+  post(pair.a, pair.request(IBV_WR_RDMA_READ));
   EXPECT_EQ(pair.a.wait_event(), IBV_EVENT_PORT_ERR);
   EXPECT_EQ(pair.a.wait_event(), IBV_EVENT_PORT_ACTIVE);
   EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
-  EXPECT_EQ(into.bytes, from.bytes);
+  EXPECT_EQ(pair.from.bytes, pair.to.bytes);
   pollfd events = {pair.a.context()->async_fd, POLLIN, 0};
   EXPECT_EQ(poll(&events, 1, 0), 0) << "a request that is sent again counts once";
-  ASSERT_EQ(Request(IBV_WR_RDMA_READ, into.sge(), from.address(), from.rkey()).post(pair.a.qp()),
-            0);
+  post(pair.a, pair.request(IBV_WR_RDMA_READ));
   EXPECT_EQ(pair.a.wait_event(), IBV_EVENT_CLIENT_REREGISTER);
 }
 
@@ -216,8 +211,7 @@ TEST_F(FaultEvent, PortReturnsBeforeTheLastRetry_ReceivedOnce) {
       "at_request": {"opcode": "write_with_imm", "moment": "received"}}]})");
   Pair pair({.timeout = 18}, {.device = 1});
   for (uint64_t id : {1, 2}) ASSERT_EQ(pair.b.recv_empty(id), 0);
-  ASSERT_EQ(Request(IBV_WR_RDMA_WRITE_WITH_IMM, {}).post(pair.a.qp()), 0);
-  EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
+  EXPECT_EQ(status_of(pair.a, Request(IBV_WR_RDMA_WRITE_WITH_IMM, {})), IBV_WC_SUCCESS);
   EXPECT_EQ(pair.a.query_port().state, IBV_PORT_ACTIVE);
   EXPECT_EQ(pair.b.wait().wr_id, 1u);
   EXPECT_TRUE(pair.b.quiet());

@@ -13,17 +13,16 @@ namespace {
 constexpr size_t kMaxBytes = 16384;
 constexpr uint32_t kHalf = 1u << 23;  // of the numbers
 
-// Two endpoints, the memory of both, and a receive that waits at b.
-struct Ends : Pair {
+// Two endpoints with buffers, and a receive that waits at b.
+struct Ends : Buffers {
   explicit Ends(const Options& a_options = {}, const Options& b_options = {})
-      : Pair(a_options, b_options) {
+      : Buffers(kMaxBytes, a_options, b_options) {
     from.fill(1);
     EXPECT_EQ(b.recv_empty(7), 0);
   }
   // Returns the status of a request of a. Only a write with immediate consumes the receive at b.
   ibv_wc_status run(ibv_wr_opcode opcode, size_t bytes) {
-    EXPECT_EQ(Request(opcode, from.sge(0, bytes), to.address(), to.rkey()).post(a.qp()), 0);
-    return a.wait().status;
+    return status_of(a, Request(opcode, from.sge(0, bytes), to));
   }
   ibv_wc_status write(size_t bytes) { return run(IBV_WR_RDMA_WRITE_WITH_IMM, bytes); }
   bool arrived(size_t bytes) const {
@@ -33,9 +32,6 @@ struct Ends : Pair {
   bool untouched() const {
     return std::all_of(to.bytes.begin(), to.bytes.end(), [](uint8_t byte) { return byte == 0; });
   }
-
-  Buffer from{a, kMaxBytes};
-  Buffer to{b, kMaxBytes};
 };
 
 struct Numbers {
@@ -200,9 +196,9 @@ TEST(PathMtu, UnequalAndAnotherError_TheFirstOneCounts) {
   EXPECT_EQ(ends.write(8), IBV_WC_SUCCESS);  // takes the only receive
   EXPECT_EQ(ends.run(IBV_WR_SEND, 1024), IBV_WC_RNR_RETRY_EXC_ERR);
   Ends keys({.path_mtu = IBV_MTU_4096}, {.path_mtu = IBV_MTU_256});
-  Request read(IBV_WR_RDMA_READ, keys.from.sge(0, 1024), keys.to.address(), keys.to.rkey() + 1);
-  ASSERT_EQ(read.post(keys.a.qp()), 0);
-  EXPECT_EQ(keys.a.wait().status, IBV_WC_REM_ACCESS_ERR);
+  EXPECT_EQ(status_of(keys.a, Request(IBV_WR_RDMA_READ, keys.from.sge(0, 1024), keys.to.address(),
+                                      keys.to.rkey() + 1)),
+            IBV_WC_REM_ACCESS_ERR);
 }
 
 TEST(PathMtu, UnequalOverUnreliableConnection_LongMessageIsLost) {
@@ -223,8 +219,7 @@ TEST(ReadDepth, NoneAtTheResponder_RemoteInvalidRequest) {
 
 TEST(ReadDepth, NoneAtTheRequester_TheReadIsNeverSent) {
   Ends ends({.max_rd_atomic = 0});
-  Request read(IBV_WR_RDMA_READ, ends.from.sge(0, 8), ends.to.address(), ends.to.rkey());
-  ASSERT_EQ(read.post(ends.a.qp()), 0);
+  post(ends.a, Request(IBV_WR_RDMA_READ, ends.from.sge(0, 8), ends.to));
   EXPECT_TRUE(ends.a.quiet());
   ASSERT_EQ(ends.a.to_state(IBV_QPS_ERR), 0);
   EXPECT_EQ(ends.a.wait().status, IBV_WC_WR_FLUSH_ERR);
@@ -233,12 +228,11 @@ TEST(ReadDepth, NoneAtTheRequester_TheReadIsNeverSent) {
 // The engine sleeps by then, as nothing else is to be done.
 TEST(ReadDepth, NoneAtTheRequester_TheReadIsFlushedWhenThePeerStopsTheQp) {
   Ends ends({.max_rd_atomic = 0});
-  Request read(IBV_WR_RDMA_READ, ends.from.sge(0, 8), ends.to.address(), ends.to.rkey());
-  ASSERT_EQ(read.post(ends.a.qp()), 0);
+  post(ends.a, Request(IBV_WR_RDMA_READ, ends.from.sge(0, 8), ends.to));
   EXPECT_TRUE(ends.a.quiet());
-  Request write(IBV_WR_RDMA_WRITE, ends.to.sge(0, 8), ends.from.address(), ends.from.rkey() + 1);
-  ASSERT_EQ(write.post(ends.b.qp()), 0);
-  EXPECT_EQ(ends.b.wait().status, IBV_WC_REM_ACCESS_ERR);
+  EXPECT_EQ(status_of(ends.b, Request(IBV_WR_RDMA_WRITE, ends.to.sge(0, 8), ends.from.address(),
+                                      ends.from.rkey() + 1)),
+            IBV_WC_REM_ACCESS_ERR);
   EXPECT_EQ(ends.a.wait().status, IBV_WC_WR_FLUSH_ERR);
 }
 

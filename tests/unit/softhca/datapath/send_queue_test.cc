@@ -20,20 +20,17 @@ constexpr const char* kLost = R"({"faults": [
 
 TEST_F(Acknowledgement, Lost_DataArrivesAndRequestFails) {
   use(kLost);
-  Pair pair({}, {.device = 1});
-  Buffer from(pair.a, 64);
-  Buffer to(pair.b, 64);
+  Buffers pair(64, {}, {.device = 1});
   Buffer received(pair.b, 64);
-  from.fill(1);
+  pair.from.fill(1);
   ASSERT_EQ(pair.b.recv(5, received.sge()), 0);
   EXPECT_EQ(write_nothing(pair.a), IBV_WC_SUCCESS) << "before the fault";
-  ASSERT_EQ(Request(IBV_WR_SEND, from.sge()).post(pair.a.qp()), 0);
-  Request behind(IBV_WR_RDMA_WRITE, from.sge(), to.address(), to.rkey());
-  ASSERT_EQ(behind.post(pair.a.qp()), 0);
+  post(pair.a, Request(IBV_WR_SEND, pair.from.sge()));
+  post(pair.a, pair.request());
   ibv_wc wc = pair.b.wait();
   EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
   EXPECT_EQ(wc.wr_id, 5u);
-  EXPECT_EQ(received.bytes, from.bytes);
+  EXPECT_EQ(received.bytes, pair.from.bytes);
   EXPECT_EQ(pair.a.wait().status, IBV_WC_RETRY_EXC_ERR);
   EXPECT_EQ(pair.a.wait().status, IBV_WC_WR_FLUSH_ERR);
   EXPECT_EQ(pair.a.state(), IBV_QPS_ERR);
@@ -48,7 +45,7 @@ TEST_F(Acknowledgement, Lost_RequestsBehindAreDeliveredAndFlushed) {
   Pair pair({.timeout = 14}, {.device = 1});
   for (uint64_t id : {1, 2, 3}) {
     ASSERT_EQ(pair.b.recv_empty(id), 0);
-    ASSERT_EQ(Request(IBV_WR_RDMA_WRITE_WITH_IMM, {}).post(pair.a.qp()), 0);
+    post(pair.a, Request(IBV_WR_RDMA_WRITE_WITH_IMM, {}));
   }
   for (uint64_t id : {1, 2, 3}) {
     ibv_wc wc = pair.b.wait();
@@ -63,13 +60,10 @@ TEST_F(Acknowledgement, Lost_RequestsBehindAreDeliveredAndFlushed) {
 // A receiver that recovers must not wait for a requester that waits for its acknowledgement.
 TEST_F(Acknowledgement, LostForGpuMemory_ReceiverStopsAtOnceAndHasAllImmediates) {
   use(R"({"faults": [{"kind": "ack_lost", "device": "softhca0"}]})");
-  Pair pair({.timeout = 0}, {.device = 1});
-  Memory from(pair.a, 0, 4096);
-  Memory to(pair.b, 0, 4096);
+  GpuBuffers pair(0, 4096, {.timeout = 0}, {.device = 1});
   for (uint64_t id : {1, 2, 3}) {
     ASSERT_EQ(pair.b.recv_empty(id), 0);
-    Request request(IBV_WR_RDMA_WRITE_WITH_IMM, from.sge(), to.address(), to.rkey());
-    ASSERT_EQ(request.post(pair.a.qp()), 0);
+    post(pair.a, pair.request(IBV_WR_RDMA_WRITE_WITH_IMM));
   }
   for (uint64_t id : {1, 2, 3}) EXPECT_EQ(pair.b.wait().wr_id, id);
   ASSERT_EQ(pair.b.to_state(IBV_QPS_ERR), 0);
@@ -79,13 +73,10 @@ TEST_F(Acknowledgement, LostForGpuMemory_ReceiverStopsAtOnceAndHasAllImmediates)
 
 TEST_F(Acknowledgement, LostForGpuMemory_WhatIsPostedWhileTheEngineSleepsArrives) {
   use(R"({"faults": [{"kind": "ack_lost", "device": "softhca0"}]})");
-  Pair pair({.timeout = 0}, {.device = 1});
-  Memory from(pair.a, 0, 4096);
-  Memory to(pair.b, 0, 4096);
+  GpuBuffers pair(0, 4096, {.timeout = 0}, {.device = 1});
   for (uint64_t id : {1, 2}) {
     ASSERT_EQ(pair.b.recv_empty(id), 0);
-    Request request(IBV_WR_RDMA_WRITE_WITH_IMM, from.sge(), to.address(), to.rkey());
-    ASSERT_EQ(request.post(pair.a.qp()), 0);
+    post(pair.a, pair.request(IBV_WR_RDMA_WRITE_WITH_IMM));
     EXPECT_EQ(pair.b.wait().wr_id, id);
     // The engine has nothing left but to wait for an acknowledgement that never comes.
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -95,21 +86,19 @@ TEST_F(Acknowledgement, LostForGpuMemory_WhatIsPostedWhileTheEngineSleepsArrives
 
 TEST_F(Acknowledgement, LostForGpuMemory_DataArrivesAndRequestFails) {
   use(kLost);
-  Pair pair({}, {.device = 1});
-  Memory from(pair.a, 0, 4096);
-  Memory to(pair.b, 0, 4096);
+  GpuBuffers pair(0, 4096, {}, {.device = 1});
   for (int i = 0; i < 2; ++i) {
-    from.fill(static_cast<uint8_t>(i + 1));
-    ASSERT_EQ(Request(IBV_WR_RDMA_WRITE, from.sge(), to.address(), to.rkey()).post(pair.a.qp()), 0);
+    pair.from.fill(static_cast<uint8_t>(i + 1));
+    post(pair.a, pair.request());
     EXPECT_EQ(pair.a.wait().status, i == 0 ? IBV_WC_SUCCESS : IBV_WC_RETRY_EXC_ERR);
-    EXPECT_TRUE(to.holds(static_cast<uint8_t>(i + 1)));
+    EXPECT_TRUE(pair.to.holds(static_cast<uint8_t>(i + 1)));
   }
 }
 
 TEST_F(Acknowledgement, LostWithoutTimeout_WaitsUntilTheQpStops) {
   use(kLost);
   Pair pair({.timeout = 0}, {.device = 1});
-  for (int i = 0; i < 2; ++i) ASSERT_EQ(Request(IBV_WR_RDMA_WRITE, {}).post(pair.a.qp()), 0);
+  for (int i = 0; i < 2; ++i) post(pair.a, Request(IBV_WR_RDMA_WRITE, {}));
   EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
   EXPECT_TRUE(pair.a.quiet());
   ASSERT_EQ(pair.a.to_state(IBV_QPS_ERR), 0);
@@ -124,7 +113,7 @@ TEST_F(Acknowledgement, Late_CompletesLaterAndInOrder) {
   for (uint64_t i = 1; i <= 2; ++i) {
     Request request(IBV_WR_RDMA_WRITE, {});
     request.wr.wr_id = i;
-    ASSERT_EQ(request.post(pair.a.qp()), 0);
+    post(pair.a, request);
   }
   for (uint64_t i = 1; i <= 2; ++i) {
     ibv_wc wc = pair.a.wait();
@@ -153,12 +142,8 @@ TEST_F(Acknowledgement, LaterThanAllRetries_IsLost) {
 
 TEST_F(Acknowledgement, OfFetchedData_IsTheDataItself) {
   use(R"({"faults": [{"kind": "ack_lost", "device": "softhca0"}]})");
-  Pair pair({}, {.device = 1});
-  Buffer into(pair.a, 8);
-  Buffer from(pair.b, 8);
-  ASSERT_EQ(Request(IBV_WR_RDMA_READ, into.sge(), from.address(), from.rkey()).post(pair.a.qp()),
-            0);
-  EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
+  Buffers pair(8, {}, {.device = 1});
+  EXPECT_EQ(status_of(pair.a, pair.request(IBV_WR_RDMA_READ)), IBV_WC_SUCCESS);
 }
 
 }  // namespace

@@ -10,23 +10,19 @@ namespace softhca_test {
 namespace {
 
 TEST(Write, AnySize_WritesExactlyThoseBytes) {
-  Pair pair;
-  Buffer from(pair.a, 70000);
-  Buffer to(pair.b, 70000);
-  from.fill(3);
+  Buffers pair(70000);
+  pair.from.fill(3);
   for (size_t bytes : {1, 7, 8, 9, 64, 4097, 65000}) {
-    std::fill(to.bytes.begin(), to.bytes.end(), 0);
-    ASSERT_EQ(
-        Request(IBV_WR_RDMA_WRITE, from.sge(5, bytes), to.address(11), to.rkey()).post(pair.a.qp()),
-        0);
+    std::fill(pair.to.bytes.begin(), pair.to.bytes.end(), 0);
+    post(pair.a, Request(IBV_WR_RDMA_WRITE, pair.from.sge(5, bytes), pair.to, 11));
     ibv_wc wc = pair.a.wait();
     EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
     EXPECT_EQ(wc.opcode, IBV_WC_RDMA_WRITE);
-    EXPECT_TRUE(
-        std::equal(from.bytes.begin() + 5, from.bytes.begin() + 5 + bytes, to.bytes.begin() + 11))
+    EXPECT_TRUE(std::equal(pair.from.bytes.begin() + 5, pair.from.bytes.begin() + 5 + bytes,
+                           pair.to.bytes.begin() + 11))
         << bytes;
-    EXPECT_EQ(to.bytes[10], 0);
-    EXPECT_EQ(to.bytes[11 + bytes], 0);
+    EXPECT_EQ(pair.to.bytes[10], 0);
+    EXPECT_EQ(pair.to.bytes[11 + bytes], 0);
   }
 }
 
@@ -35,8 +31,7 @@ TEST(WriteWithImm, ZeroBytes_CompletesReceive) {
   ASSERT_EQ(pair.b.recv_empty(77), 0);
   Request request(IBV_WR_RDMA_WRITE_WITH_IMM, {});
   request.wr.imm_data = 0xdeadbeef;
-  ASSERT_EQ(request.post(pair.a.qp()), 0);
-  EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
+  EXPECT_EQ(status_of(pair.a, request), IBV_WC_SUCCESS);
   ibv_wc wc = pair.b.wait();
   EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
   EXPECT_EQ(wc.opcode, IBV_WC_RECV_RDMA_WITH_IMM);
@@ -48,18 +43,16 @@ TEST(WriteWithImm, ZeroBytes_CompletesReceive) {
 }
 
 TEST(Send, SeveralSgesAtBothEnds_Scatters) {
-  Pair pair;
-  Buffer from(pair.a, 300);
-  Buffer to(pair.b, 300);
-  from.fill(9);
-  ibv_sge recv_list[3] = {to.sge(0, 100), to.sge(100, 1), to.sge(200, 100)};
+  Buffers pair(300);
+  pair.from.fill(9);
+  ibv_sge recv_list[3] = {pair.to.sge(0, 100), pair.to.sge(100, 1), pair.to.sge(200, 100)};
   ibv_recv_wr recv = {};
   recv.sg_list = recv_list;
   recv.num_sge = 3;
   ibv_recv_wr* bad_recv = nullptr;
   ASSERT_EQ(ibv_post_recv(pair.b.qp(), &recv, &bad_recv), 0);
-  ibv_sge send_list[2] = {from.sge(0, 120), from.sge(150, 30)};
-  Request request(IBV_WR_SEND_WITH_IMM, from.sge());
+  ibv_sge send_list[2] = {pair.from.sge(0, 120), pair.from.sge(150, 30)};
+  Request request(IBV_WR_SEND_WITH_IMM, pair.from.sge());
   request.wr.sg_list = send_list;
   request.wr.num_sge = 2;
   request.wr.imm_data = 5;
@@ -70,47 +63,42 @@ TEST(Send, SeveralSgesAtBothEnds_Scatters) {
   EXPECT_EQ(wc.opcode, IBV_WC_RECV);
   EXPECT_EQ(wc.byte_len, 150u);
   EXPECT_EQ(wc.imm_data, 5u);
-  EXPECT_TRUE(std::equal(to.bytes.begin(), to.bytes.begin() + 101, from.bytes.begin()));
-  EXPECT_TRUE(std::equal(to.bytes.begin() + 200, to.bytes.begin() + 219, from.bytes.begin() + 101));
-  EXPECT_TRUE(std::equal(to.bytes.begin() + 219, to.bytes.begin() + 249, from.bytes.begin() + 150));
-  EXPECT_EQ(to.bytes[249], 0);
+  EXPECT_TRUE(
+      std::equal(pair.to.bytes.begin(), pair.to.bytes.begin() + 101, pair.from.bytes.begin()));
+  EXPECT_TRUE(std::equal(pair.to.bytes.begin() + 200, pair.to.bytes.begin() + 219,
+                         pair.from.bytes.begin() + 101));
+  EXPECT_TRUE(std::equal(pair.to.bytes.begin() + 219, pair.to.bytes.begin() + 249,
+                         pair.from.bytes.begin() + 150));
+  EXPECT_EQ(pair.to.bytes[249], 0);
 }
 
 TEST(Read, Data_ComesBack) {
-  Pair pair;
-  Buffer local(pair.a, 5000);
-  Buffer remote(pair.b, 5000);
-  remote.fill(1);
-  ASSERT_EQ(
-      Request(IBV_WR_RDMA_READ, local.sge(), remote.address(), remote.rkey()).post(pair.a.qp()), 0);
+  Buffers pair(5000);
+  pair.to.fill(1);
+  post(pair.a, pair.request(IBV_WR_RDMA_READ));
   ibv_wc wc = pair.a.wait();
   EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
   EXPECT_EQ(wc.opcode, IBV_WC_RDMA_READ);
   EXPECT_EQ(wc.byte_len, 5000u);
-  EXPECT_EQ(local.bytes, remote.bytes);
+  EXPECT_EQ(pair.from.bytes, pair.to.bytes);
 }
 
 TEST(Atomics, FetchAddAndCompareSwap_UpdateAndReturnOld) {
-  Pair pair;
-  Buffer local(pair.a, 8);
-  Buffer remote(pair.b, 8);
-  auto* value = reinterpret_cast<uint64_t*>(remote.bytes.data());
-  auto* result = reinterpret_cast<uint64_t*>(local.bytes.data());
+  Buffers pair(8);
+  auto* value = reinterpret_cast<uint64_t*>(pair.to.bytes.data());
+  auto* result = reinterpret_cast<uint64_t*>(pair.from.bytes.data());
   *value = 40;
-  Request request(IBV_WR_ATOMIC_FETCH_AND_ADD, local.sge());
-  request.wr.wr.atomic = {remote.address(), 2, 0, remote.rkey()};
-  ASSERT_EQ(request.post(pair.a.qp()), 0);
-  EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
+  Request request(IBV_WR_ATOMIC_FETCH_AND_ADD, pair.from.sge());
+  request.wr.wr.atomic = {pair.to.address(), 2, 0, pair.to.rkey()};
+  EXPECT_EQ(status_of(pair.a, request), IBV_WC_SUCCESS);
   EXPECT_EQ(*result, 40u);
   EXPECT_EQ(*value, 42u);
   request.wr.opcode = IBV_WR_ATOMIC_CMP_AND_SWP;
-  request.wr.wr.atomic = {remote.address(), 41, 7, remote.rkey()};
-  ASSERT_EQ(request.post(pair.a.qp()), 0);
-  EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
+  request.wr.wr.atomic = {pair.to.address(), 41, 7, pair.to.rkey()};
+  EXPECT_EQ(status_of(pair.a, request), IBV_WC_SUCCESS);
   EXPECT_EQ(*value, 42u);
-  request.wr.wr.atomic = {remote.address(), 42, 7, remote.rkey()};
-  ASSERT_EQ(request.post(pair.a.qp()), 0);
-  EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
+  request.wr.wr.atomic = {pair.to.address(), 42, 7, pair.to.rkey()};
+  EXPECT_EQ(status_of(pair.a, request), IBV_WC_SUCCESS);
   EXPECT_EQ(*result, 42u);
   EXPECT_EQ(*value, 7u);
 }
@@ -123,7 +111,7 @@ TEST(Inline, SourceOverwrittenAfterPost_OldBytesArrive) {
   Request request(IBV_WR_SEND, {reinterpret_cast<uint64_t>(source), sizeof source, 0});
   request.wr.send_flags |= IBV_SEND_INLINE;
   // No receive yet: the request waits while its source changes.
-  ASSERT_EQ(request.post(pair.a.qp()), 0);
+  post(pair.a, request);
   std::fill(std::begin(source), std::end(source), 0);
   ASSERT_EQ(pair.b.recv(1, to.sge()), 0);
   EXPECT_EQ(pair.b.wait().status, IBV_WC_SUCCESS);
@@ -143,11 +131,9 @@ TEST(Inline, LongerThanMaxInline_PostFails) {
 TEST(Write, LastWordPolled_AllEarlierBytesHaveArrived) {
   constexpr size_t kWords = 1 << 18;
   constexpr uint64_t kRounds = 100;
-  Pair pair;
-  Buffer from(pair.a, kWords * 8);
-  Buffer to(pair.b, kWords * 8);
-  auto* source = reinterpret_cast<uint64_t*>(from.bytes.data());
-  auto* words = reinterpret_cast<uint64_t*>(to.bytes.data());
+  Buffers pair(kWords * 8);
+  auto* source = reinterpret_cast<uint64_t*>(pair.from.bytes.data());
+  auto* words = reinterpret_cast<uint64_t*>(pair.to.bytes.data());
   std::atomic<uint64_t> seen{0};
   std::atomic<uint64_t> early{0};
   std::thread reader([&] {
@@ -161,7 +147,7 @@ TEST(Write, LastWordPolled_AllEarlierBytesHaveArrived) {
   });
   for (uint64_t round = 1; round <= kRounds; ++round) {
     source[0] = source[kWords - 2] = source[kWords - 1] = round;
-    ASSERT_EQ(rdma_write(pair, from, to.address(), to.rkey()), IBV_WC_SUCCESS);
+    ASSERT_EQ(status_of(pair.a, pair.request()), IBV_WC_SUCCESS);
     while (seen.load() != round) std::this_thread::yield();
   }
   reader.join();
@@ -169,53 +155,45 @@ TEST(Write, LastWordPolled_AllEarlierBytesHaveArrived) {
 }
 
 TEST(Unsignaled, Success_NoCompletionUntilASignaledOne) {
-  Pair pair({.send_wr = 4});
-  Buffer from(pair.a, 8);
-  Buffer to(pair.b, 8);
-  Request request(IBV_WR_RDMA_WRITE, from.sge(), to.address(), to.rkey());
+  Buffers pair(8, {.send_wr = 4});
+  Request request = pair.request();
   request.wr.send_flags = 0;
-  for (int i = 0; i < 3; ++i) ASSERT_EQ(request.post(pair.a.qp()), 0);
+  for (int i = 0; i < 3; ++i) post(pair.a, request);
   EXPECT_TRUE(pair.a.quiet());
   request.wr.send_flags = IBV_SEND_SIGNALED;
   request.wr.wr_id = 9;
-  ASSERT_EQ(request.post(pair.a.qp()), 0);
+  post(pair.a, request);
   EXPECT_EQ(request.post(pair.a.qp()), ENOMEM);
   EXPECT_EQ(pair.a.wait().wr_id, 9u);
   for (int i = 0; i < 4; ++i) EXPECT_EQ(request.post(pair.a.qp()), 0) << i;
 }
 
 TEST(ExtendedPost, TwoRequestsBuilt_BothArrive) {
-  Pair pair;
-  Buffer from(pair.a, 16);
-  Buffer to(pair.b, 16);
-  from.fill(2);
+  Buffers pair(16);
+  pair.from.fill(2);
   ibv_qp_ex* qp = ibv_qp_to_qp_ex(pair.a.qp());
   ibv_wr_start(qp);
   qp->wr_id = 1;
   qp->wr_flags = 0;
-  ibv_wr_rdma_write(qp, to.rkey(), to.address());
-  ibv_wr_set_sge(qp, from.mr->lkey, from.address(), 8);
+  ibv_wr_rdma_write(qp, pair.to.rkey(), pair.to.address());
+  ibv_wr_set_sge(qp, pair.from.mr->lkey, pair.from.address(), 8);
   qp->wr_id = 2;
   qp->wr_flags = IBV_SEND_SIGNALED;
-  ibv_wr_rdma_write(qp, to.rkey(), to.address(8));
-  ibv_wr_set_inline_data(qp, from.bytes.data() + 8, 8);
+  ibv_wr_rdma_write(qp, pair.to.rkey(), pair.to.address(8));
+  ibv_wr_set_inline_data(qp, pair.from.bytes.data() + 8, 8);
   ASSERT_EQ(ibv_wr_complete(qp), 0);
   EXPECT_EQ(pair.a.wait().wr_id, 2u);
-  EXPECT_EQ(to.bytes, from.bytes);
+  EXPECT_EQ(pair.to.bytes, pair.from.bytes);
 }
 
 TEST(UnreliableConnection, NoReceiver_SucceedsSilently) {
-  Pair pair({.type = IBV_QPT_UC}, {.type = IBV_QPT_UC});
-  Buffer from(pair.a, 8);
-  Buffer to(pair.b, 8);
-  from.fill(4);
-  Request request(IBV_WR_RDMA_WRITE, from.sge(), to.address(), to.rkey());
-  ASSERT_EQ(request.post(pair.a.qp()), 0);
-  EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
-  EXPECT_EQ(to.bytes, from.bytes);
+  Buffers pair(8, {.type = IBV_QPT_UC}, {.type = IBV_QPT_UC});
+  pair.from.fill(4);
+  Request request = pair.request();
+  EXPECT_EQ(status_of(pair.a, request), IBV_WC_SUCCESS);
+  EXPECT_EQ(pair.to.bytes, pair.from.bytes);
   pair.b.drop_qp();
-  ASSERT_EQ(request.post(pair.a.qp()), 0);
-  EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
+  EXPECT_EQ(status_of(pair.a, request), IBV_WC_SUCCESS);
 }
 
 TEST(Loopback, QpConnectedToItself_WritesAndReceives) {
@@ -225,8 +203,7 @@ TEST(Loopback, QpConnectedToItself_WritesAndReceives) {
   Buffer to(self, 32);
   from.fill(8);
   ASSERT_EQ(self.recv_empty(5), 0);
-  ASSERT_EQ(
-      Request(IBV_WR_RDMA_WRITE_WITH_IMM, from.sge(), to.address(), to.rkey()).post(self.qp()), 0);
+  post(self, Request(IBV_WR_RDMA_WRITE_WITH_IMM, from.sge(), to));
   uint64_t ids = self.wait().wr_id + self.wait().wr_id;
   EXPECT_EQ(ids, 6u);
   EXPECT_EQ(to.bytes, from.bytes);

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <numeric>
+#include <optional>
 #include <set>
 #include <string_view>
 #include <thread>
@@ -109,23 +110,20 @@ TEST_F(CopierTest, DeviceOf_PageLockedHostMemory_IsNoDevice) {
 }
 
 TEST_F(CopierTest, Copy_HostToDeviceAndBack_CarriesTheBytes) {
-  DeviceBuffer gpu(driver_, 0, kBytes);
-  PinnedBuffer from(copier_, pattern(3));
-  PinnedBuffer to(copier_, std::vector<char>(kBytes));
-  uint32_t lane = copier_->lane(0, 2);
-  copy(lane, gpu.get(), from.get(), kBytes);
-  wait(copy(lane, to.get(), gpu.get(), kBytes));
-  EXPECT_EQ(std::memcmp(to.get(), from.get(), kBytes), 0);
-}
-
-TEST_F(CopierTest, Copy_PageableHostMemory_CarriesTheBytes) {
-  DeviceBuffer gpu(driver_, 1, kBytes);
-  std::vector<char> from = pattern(4);
-  std::vector<char> to(kBytes);
-  uint32_t lane = copier_->lane(1, 0);
-  copy(lane, gpu.get(), from.data(), kBytes);
-  wait(copy(lane, to.data(), gpu.get(), kBytes));
-  EXPECT_EQ(from, to);
+  for (bool pinned : {true, false}) {
+    DeviceBuffer gpu(driver_, pinned ? 0 : 1, kBytes);
+    std::vector<char> from = pattern(3), to(kBytes);
+    if (pinned) {
+      ASSERT_TRUE(copier_->pin_host(from.data(), kBytes) && copier_->pin_host(to.data(), kBytes));
+    }
+    uint32_t lane = copier_->lane(pinned ? 0 : 1, 2);
+    copy(lane, gpu.get(), from.data(), kBytes);
+    wait(copy(lane, to.data(), gpu.get(), kBytes));
+    EXPECT_EQ(from, to);
+    if (!pinned) continue;
+    copier_->unpin_host(from.data());
+    copier_->unpin_host(to.data());
+  }
 }
 
 TEST_F(CopierTest, Copy_HeldByTheGpu_IsNotDoneUntilItRan) {
@@ -289,6 +287,51 @@ TEST_F(CopierTest, Copy_ThreadsShareLanes_EveryTicketCompletes) {
     });
   }
   for (std::thread& thread : threads) thread.join();
+}
+
+// A process does not recover from these failures, so that they come last.
+using CopierFailure = CopierTest;
+
+TEST_F(CopierFailure, Failure_ContextFailsDuringCopies_ReportedAndOtherDevicesContinue) {
+  fake_cuda::DeviceBuffer zero(driver_, 0, 4096);
+  fake_cuda::DeviceBuffer one(driver_, 1, 4096);
+  std::vector<char> host(64);
+  uint32_t lane = copier_->lane(1, 0);
+  driver_.hooks.set_copies_held(1);
+  gdr::Result<GpuTicket> lost = copier_->copy(lane, one.get(), host.data(), host.size());
+  ASSERT_TRUE(lost);
+  gdr::Result<GpuTicket> behind = copier_->copy(lane, one.get(), host.data(), host.size());
+  ASSERT_TRUE(behind);
+  driver_.hooks.fail_context(1, gdr::cuda::kErrorIllegalAddress);
+  driver_.hooks.set_copies_held(0);
+
+  std::optional<gdr::Error> failure = copier_->failure(lane);
+  ASSERT_TRUE(failure);
+  EXPECT_NE(failure->text.find("CUDA_ERROR_ILLEGAL_ADDRESS on CUDA device 1"), std::string::npos)
+      << failure->text;
+  EXPECT_FALSE(copier_->done(*behind));
+  gdr::Result<GpuTicket> after = copier_->copy(lane, one.get(), host.data(), host.size());
+  ASSERT_FALSE(after);
+  EXPECT_EQ(after.error().text, failure->text);
+
+  uint32_t healthy = copier_->lane(0, 0);
+  gdr::Result<GpuTicket> ticket = copier_->copy(healthy, zero.get(), host.data(), host.size());
+  ASSERT_TRUE(ticket);
+  while (!copier_->done(*ticket)) std::this_thread::yield();
+  EXPECT_FALSE(copier_->failure(healthy));
+}
+
+TEST_F(CopierFailure, Calls_DriverShutDownAtExit_FailQuietly) {
+  std::vector<char> host(4096);
+  ASSERT_TRUE(copier_->pin_host(host.data(), host.size()));
+  driver_.hooks.set_shut_down(1);
+  copier_->unpin_host(host.data());
+  EXPECT_EQ(copier_->device_of(host.data(), host.size()), -1);
+  uint32_t lane = copier_->lane(0, 7);
+  gdr::Result<GpuTicket> ticket = copier_->copy(lane, host.data(), host.data(), 8);
+  ASSERT_FALSE(ticket);
+  EXPECT_NE(ticket.error().text.find("CUDA_ERROR_DEINITIALIZED"), std::string::npos);
+  EXPECT_TRUE(copier_->failure(lane));
 }
 
 }  // namespace

@@ -35,8 +35,7 @@ TEST_F(FaultReport, PortDownAtARequest_PrintsItOnceWithThatRequest) {
   for (uint64_t id : {70, 71}) {
     Request request(IBV_WR_RDMA_WRITE, {});
     request.wr.wr_id = id;
-    ASSERT_EQ(request.post(pair.a.qp()), 0);
-    EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
+    EXPECT_EQ(status_of(pair.a, request), IBV_WC_SUCCESS);
   }
   EXPECT_EQ(pair.a.wait_event(), IBV_EVENT_PORT_ERR);
   EXPECT_EQ(printed(),
@@ -51,7 +50,7 @@ TEST_F(FaultReport, LostAcknowledgement_PrintsTheFirstRequestThatIsNotAcknowledg
   for (uint64_t id : {70, 71}) {
     Request request(IBV_WR_RDMA_WRITE, {});
     request.wr.wr_id = id;
-    ASSERT_EQ(request.post(pair.a.qp()), 0);
+    post(pair.a, request);
     EXPECT_EQ(pair.a.wait().status, id == 70 ? IBV_WC_SUCCESS : IBV_WC_RETRY_EXC_ERR);
   }
   EXPECT_EQ(printed(),

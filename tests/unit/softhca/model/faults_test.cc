@@ -17,10 +17,7 @@ using Clock = std::chrono::steady_clock;
 
 // How often the port of the first device has gone down, by its counter.
 std::string link_downed(Endpoint& endpoint) {
-  std::string count;
-  const std::string file = "/ports/1/counters/link_downed";
-  std::getline(std::ifstream(endpoint.context()->device->ibdev_path + file), count);
-  return count;
+  return sysfs(endpoint.context(), "ports/1/counters/link_downed");
 }
 
 // The root of the created sysfs tree, as a program finds it.
@@ -35,10 +32,9 @@ TEST_F(Configured, PortDownAfterBytes_EventThenNoAnswer) {
   EXPECT_EQ(link_downed(pair.a), "0");
   Buffer from(pair.a, 600);
   Buffer to(pair.b, 600);
-  Request request(IBV_WR_RDMA_WRITE, from.sge(), to.address(), to.rkey());
-  ASSERT_EQ(request.post(pair.a.qp()), 0);
-  EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
-  ASSERT_EQ(request.post(pair.a.qp()), 0);
+  Request request(IBV_WR_RDMA_WRITE, from.sge(), to);
+  EXPECT_EQ(status_of(pair.a, request), IBV_WC_SUCCESS);
+  post(pair.a, request);
   EXPECT_EQ(pair.a.wait_event(), IBV_EVENT_PORT_ERR);
   EXPECT_EQ(link_downed(pair.a), "1");
   pair.a.wait();
@@ -46,12 +42,9 @@ TEST_F(Configured, PortDownAfterBytes_EventThenNoAnswer) {
   ASSERT_EQ(ibv_query_port(pair.a.context(), 1, &port), 0);
   EXPECT_EQ(port.state, IBV_PORT_DOWN);
   EXPECT_EQ(port.phys_state, 2) << "Polling";
-  std::string state;
-  std::getline(std::ifstream(sysfs_of(pair.a) / "class/infiniband/softhca0/ports/1/state"), state);
-  EXPECT_EQ(state, "1: DOWN");
+  EXPECT_EQ(sysfs(pair.a.context(), "ports/1/state"), "1: DOWN");
   if (pair.a.state() != IBV_QPS_ERR) {
-    ASSERT_EQ(request.post(pair.a.qp()), 0);
-    EXPECT_EQ(pair.a.wait().status, IBV_WC_RETRY_EXC_ERR);
+    EXPECT_EQ(status_of(pair.a, request), IBV_WC_RETRY_EXC_ERR);
   }
   // It does not answer requests of the other end either.
   EXPECT_EQ(write_nothing(pair.b), IBV_WC_RETRY_EXC_ERR);
@@ -63,7 +56,7 @@ TEST_F(Configured, PortDownThenUpInTime_TransferSurvives) {
       {"kind": "port_up", "device": "softhca0", "at_s": 0.3}]})");
   Pair pair({.timeout = 20});
   EXPECT_EQ(pair.a.wait_event(), IBV_EVENT_PORT_ERR);
-  ASSERT_EQ(Request(IBV_WR_RDMA_WRITE, {}).post(pair.a.qp()), 0);
+  post(pair.a, Request(IBV_WR_RDMA_WRITE, {}));
   EXPECT_EQ(pair.a.wait_event(), IBV_EVENT_PORT_ACTIVE);
   EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
   EXPECT_EQ(link_downed(pair.a), "1");
@@ -83,8 +76,7 @@ TEST_F(Configured, PortReturns_QpsTakenThroughResetWorkAgain) {
   pair.a.connect(pair.b.address());
   pair.b.connect(pair.a.address());
   ASSERT_EQ(pair.b.recv_empty(1), 0);
-  ASSERT_EQ(Request(IBV_WR_SEND, {}).post(pair.a.qp()), 0);
-  EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
+  EXPECT_EQ(status_of(pair.a, Request(IBV_WR_SEND, {})), IBV_WC_SUCCESS);
   EXPECT_EQ(pair.b.wait().status, IBV_WC_SUCCESS);
   Pair fresh({}, {.device = 1});
   EXPECT_EQ(write_nothing(fresh.a), IBV_WC_SUCCESS);
@@ -94,7 +86,7 @@ TEST_F(Configured, PortFlap_EveryContextGetsEachChange) {
   use(R"({"faults": [{"kind": "port_flap", "device": "softhca0", "down_ms": 5, "up_ms": 5,
       "count": 3, "at_request": {}}]})");
   Pair pair;
-  ASSERT_EQ(Request(IBV_WR_RDMA_WRITE, {}).post(pair.a.qp()), 0);
+  post(pair.a, Request(IBV_WR_RDMA_WRITE, {}));
   for (Endpoint* end : {&pair.a, &pair.b}) {
     for (int i = 0; i < 3; ++i) {
       EXPECT_EQ(end->wait_event(), IBV_EVENT_PORT_ERR);
@@ -107,17 +99,13 @@ TEST_F(Configured, PortFlap_EveryContextGetsEachChange) {
 TEST_F(Configured, RateShare_SlowsFromTheEventOn) {
   use(R"({"devices": [{"rate_gbps": 10}], "faults": [
       {"kind": "rate", "device": "softhca0", "share": 0.1, "at_request": {"nth": 2}}]})");
-  Pair pair;
-  Buffer from(pair.a, 1 << 20);
-  Buffer to(pair.b, 1 << 20);
-  Request request(IBV_WR_RDMA_WRITE, from.sge(), to.address(), to.rkey());
+  Buffers pair(1 << 20);
+  Request request = pair.request();
   for (int i = 0; i < 2; ++i) {
-    ASSERT_EQ(request.post(pair.a.qp()), 0);
-    EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
+    EXPECT_EQ(status_of(pair.a, request), IBV_WC_SUCCESS);
   }
   auto start = Clock::now();
-  ASSERT_EQ(request.post(pair.a.qp()), 0);
-  EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
+  EXPECT_EQ(status_of(pair.a, request), IBV_WC_SUCCESS);
   // 1 MiB at a tenth of 10^10 bit/s.
   EXPECT_GE(Clock::now() - start, std::chrono::microseconds(8388));
 }
@@ -152,11 +140,9 @@ TEST_F(Configured, FaultsFile_LinesAreFaultsAsTheyAreAppended) {
 TEST_F(Configured, QpErrorAfterBytes_FatalEventAndFlush) {
   use(R"({"faults": [
       {"kind": "qp_error", "device": "softhca0", "after_bytes": 1}]})");
-  Pair pair({}, {.device = 1});
-  Buffer from(pair.a, 8);
-  Buffer to(pair.b, 8);
+  Buffers pair(8, {}, {.device = 1});
   ASSERT_EQ(pair.a.recv_empty(3), 0);
-  EXPECT_EQ(rdma_write(pair, from, to.address(), to.rkey()), IBV_WC_SUCCESS);
+  EXPECT_EQ(status_of(pair.a, pair.request()), IBV_WC_SUCCESS);
   EXPECT_EQ(pair.a.wait_event(), IBV_EVENT_QP_FATAL);
   EXPECT_EQ(pair.a.wait().status, IBV_WC_WR_FLUSH_ERR);
   EXPECT_EQ(pair.b.state(), IBV_QPS_RTS);
@@ -222,7 +208,8 @@ TEST_P(PeermemModule, Configured_SysfsShowsItAndDeviceAddressesRegisterAndMove) 
   ASSERT_NE(mr, nullptr);
   Buffer from(pair.a, 4096);
   from.fill(5);
-  EXPECT_EQ(rdma_write(pair, from, device.address(), mr->rkey), IBV_WC_SUCCESS);
+  EXPECT_EQ(status_of(pair.a, Request(IBV_WR_RDMA_WRITE, from.sge(), device.address(), mr->rkey)),
+            IBV_WC_SUCCESS);
   EXPECT_EQ(memcmp(device.view(), from.bytes.data(), 4096), 0);
 }
 
@@ -236,13 +223,10 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST_F(Configured, RateAndLatency_TransfersTakeAtLeastThatLong) {
   use(R"({"devices": [{"rate_gbps": 1, "latency_us": 1000}]})");
-  Pair pair;
-  Buffer from(pair.a, 1 << 20);
-  Buffer to(pair.b, 1 << 20);
+  Buffers pair(1 << 20);
   auto start = Clock::now();
   for (int i = 0; i < 4; ++i) {
-    Request request(IBV_WR_RDMA_WRITE, from.sge(), to.address(), to.rkey());
-    ASSERT_EQ(request.post(pair.a.qp()), 0);
+    post(pair.a, pair.request());
   }
   for (int i = 0; i < 4; ++i) EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
   // 4 MiB at 10^9 bit/s, and one latency: those of the requests overlap.
@@ -291,9 +275,7 @@ TEST_F(Configured, PciFunctionThatDoesNotExist_SysfsTreeIsCreated) {
   char real[PATH_MAX];
   ASSERT_NE(realpath(device.c_str(), real), nullptr);
   EXPECT_TRUE(std::string(real).ends_with("/pci0000:fe/0000:fe:1f.7")) << real;
-  std::string node;
-  std::getline(std::ifstream(device + "/numa_node"), node);
-  EXPECT_EQ(node, "1");
+  EXPECT_EQ(sysfs(a.context(), "device/numa_node"), "1");
   ASSERT_NE(realpath((device + "/subsystem").c_str(), real), nullptr);
   EXPECT_STREQ(real, "/sys/bus/pci");
   Endpoint b({.device = 1});

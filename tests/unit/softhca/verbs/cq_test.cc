@@ -13,7 +13,7 @@ void complete(Pair& pair, uint64_t first, int count) {
   for (int i = 0; i < count; ++i) {
     Request request(IBV_WR_RDMA_WRITE, {});
     request.wr.wr_id = first + static_cast<uint64_t>(i);
-    ASSERT_EQ(request.post(pair.a.qp()), 0);
+    post(pair.a, request);
   }
 }
 
@@ -64,7 +64,7 @@ TEST(Resize, BetweenSends_NoCompletionIsLost) {
   for (int round = 0; round < 50; ++round) {
     for (int i = 0; i < 8; ++i) ASSERT_EQ(pair.b.recv_empty(static_cast<uint64_t>(i)), 0);
     for (int i = 0; i < 8; ++i) {
-      ASSERT_EQ(Request(IBV_WR_SEND, {}).post(pair.a.qp()), 0);
+      post(pair.a, Request(IBV_WR_SEND, {}));
       ASSERT_EQ(ibv_resize_cq(pair.b.cq(), 16 << (i % 4)), 0);
     }
     for (uint64_t i = 0; i < 8; ++i) {

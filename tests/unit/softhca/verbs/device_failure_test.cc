@@ -18,14 +18,14 @@ class DeviceFailure : public Configured {
         {"opcode": "write", "nth": 2, "moment": "arrived"})" +
         more + "}]}");
   }
-  void post() { ASSERT_EQ(Request(IBV_WR_RDMA_WRITE, {}).post(pair_->a.qp()), 0); }
+  void write() { post(pair_->a, Request(IBV_WR_RDMA_WRITE, {})); }
   // The first write succeeds, the second one meets the failure.
   void fail() {
     pair_ = std::make_unique<Pair>(Options{}, Options{.device = 1});
     ASSERT_EQ(pair_->a.recv_empty(7), 0);
-    post();
+    write();
     EXPECT_EQ(pair_->a.wait().status, IBV_WC_SUCCESS);
-    post();
+    write();
     EXPECT_EQ(pair_->a.wait_event(), IBV_EVENT_DEVICE_FATAL);
   }
   // Everything that needs the device fails with EIO.
@@ -45,9 +45,7 @@ class DeviceFailure : public Configured {
     EXPECT_EQ(errno, EIO);
     EXPECT_EQ(ibv_create_cq(a.context(), 1, nullptr, nullptr, 0), nullptr);
     EXPECT_EQ(errno, EIO);
-    init.send_cq = init.recv_cq = a.cq();
-    init.qp_type = IBV_QPT_RC;
-    EXPECT_EQ(ibv_create_qp(a.pd(), &init), nullptr);
+    EXPECT_EQ(make_qp(a.pd(), a.cq()), nullptr);
     EXPECT_EQ(errno, EIO);
     ibv_gid gid = {};
     EXPECT_EQ(ibv_query_gid(a.context(), 1, 0, &gid), -1);
@@ -87,7 +85,7 @@ TEST_F(DeviceFailure, Fatal_PeerGetsNoAnswerAndItsDeviceWorks) {
 TEST_F(DeviceFailure, SilentFatal_NothingCompletes) {
   configure("device_fatal", R"(, "silent": true)");
   fail();
-  post();
+  write();
   ASSERT_EQ(pair_->a.recv_empty(8), 0);
   EXPECT_TRUE(pair_->a.quiet());
   ASSERT_EQ(pair_->a.to_state(IBV_QPS_ERR), 0);

@@ -3,7 +3,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <fstream>
 
 #include "tests/unit/softhca/configured.h"
 #include "tests/unit/softhca/endpoint.h"
@@ -28,12 +27,6 @@ PortAttr query_ex(ibv_context* context, uint8_t port) {
   verbs_context* verbs = verbs_get_ctx_op(context, query_port);
   EXPECT_EQ(verbs->query_port(context, port, &attr.attr, sizeof attr), 0);
   return attr;
-}
-
-std::string sysfs(ibv_context* context, const std::string& name) {
-  std::string text;
-  std::getline(std::ifstream(std::string(context->device->ibdev_path) + "/" + name), text);
-  return text;
 }
 
 TEST_F(Device, Xdr_EightBitsSayNdrAndExtendedFieldXdr) {
@@ -110,12 +103,8 @@ TEST_F(Device, UnspecifiedTransport_HasNoConnectedQps) {
   PdPtr pd(ibv_alloc_pd(context.get()));
   CqPtr cq(ibv_create_cq(context.get(), 4, nullptr, nullptr, 0));
   for (ibv_qp_type type : {IBV_QPT_RC, IBV_QPT_UC}) {
-    ibv_qp_init_attr attr = {};
-    attr.send_cq = attr.recv_cq = cq.get();
-    attr.cap = {1, 1, 1, 1, 0};
-    attr.qp_type = type;
     errno = 0;
-    EXPECT_EQ(ibv_create_qp(pd.get(), &attr), nullptr);
+    EXPECT_EQ(make_qp(pd.get(), cq.get(), type), nullptr);
     EXPECT_EQ(errno, EOPNOTSUPP);
   }
 }
@@ -128,12 +117,8 @@ TEST_F(Device, SmallMaxMsgSz_LongerRequestsFail) {
     EXPECT_EQ(pair.a.query_port().max_msg_sz, 1000u);
     Buffer from(pair.a, 1001);
     Buffer to(pair.b, 1001);
-    Request fits(opcode, from.sge(0, 1000), to.address(), to.rkey());
-    ASSERT_EQ(fits.post(pair.a.qp()), 0);
-    EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
-    Request longer(opcode, from.sge(), to.address(), to.rkey());
-    ASSERT_EQ(longer.post(pair.a.qp()), 0);
-    EXPECT_EQ(pair.a.wait().status, IBV_WC_LOC_LEN_ERR);
+    EXPECT_EQ(status_of(pair.a, Request(opcode, from.sge(0, 1000), to)), IBV_WC_SUCCESS);
+    EXPECT_EQ(status_of(pair.a, Request(opcode, from.sge(), to)), IBV_WC_LOC_LEN_ERR);
     EXPECT_EQ(pair.a.state(), IBV_QPS_ERR);
     EXPECT_EQ(pair.b.state(), IBV_QPS_RTS) << "nothing was sent";
   }

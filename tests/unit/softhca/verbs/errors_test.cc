@@ -8,97 +8,74 @@
 namespace softhca_test {
 namespace {
 
-// Posts a request and returns the status of the requester's completion.
-ibv_wc_status outcome(Pair& pair, Request request) {
-  EXPECT_EQ(request.post(pair.a.qp()), 0);
-  return pair.a.wait().status;
-}
+// What is wrong with a request of a for 8 bytes of b's memory, and the status of its completion.
+struct WrongRequest {
+  const char* what;
+  ibv_wc_status status = IBV_WC_REM_ACCESS_ERR;
+  ibv_wr_opcode opcode = IBV_WR_RDMA_WRITE;
+  int access_of_a = kAllAccess, access_of_b = kAllAccess;  // of the regions
+  int offset = 0, bytes = 8;
+  uint32_t lkey_bits = 0, rkey_bits = 0;  // that differ
+  unsigned access_of_qp = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+};
 
-TEST(Keys, UnknownRkey_RemoteAccessErrorAndTargetStops) {
-  Pair pair;
-  Buffer from(pair.a, 8);
-  Buffer to(pair.b, 8);
-  ASSERT_EQ(pair.b.recv_empty(3), 0);
-  EXPECT_EQ(outcome(pair, Request(IBV_WR_RDMA_WRITE, from.sge(), to.address(), to.rkey() ^ 0x300)),
-            IBV_WC_REM_ACCESS_ERR);
-  EXPECT_EQ(pair.a.state(), IBV_QPS_ERR);
-  EXPECT_EQ(pair.b.state(), IBV_QPS_ERR);
-  ibv_wc flushed = pair.b.wait();
-  EXPECT_EQ(flushed.status, IBV_WC_WR_FLUSH_ERR);
-  EXPECT_EQ(flushed.wr_id, 3u);
-  EXPECT_EQ(pair.b.wait_event(), IBV_EVENT_QP_ACCESS_ERR);
-}
+constexpr WrongRequest kWrongRequests[] = {
+    {.what = "unknown rkey", .rkey_bits = 0x300},
+    {.what = "ends behind the region", .offset = 1},
+    {.what = "begins before the region", .offset = -1},
+    {.what = "begins behind the region", .offset = 8, .bytes = 1},
+    {.what = "write without the region's access", .access_of_b = IBV_ACCESS_LOCAL_WRITE},
+    {.what = "read without the region's access",
+     .opcode = IBV_WR_RDMA_READ,
+     .access_of_b = IBV_ACCESS_LOCAL_WRITE},
+    {.what = "read without the QP's access",
+     .status = IBV_WC_REM_INV_REQ_ERR,
+     .opcode = IBV_WR_RDMA_READ,
+     .access_of_qp = 0},
+    {.what = "unknown lkey", .status = IBV_WC_LOC_PROT_ERR, .lkey_bits = 0x100},
+    {.what = "read into a region that is not written",
+     .status = IBV_WC_LOC_PROT_ERR,
+     .opcode = IBV_WR_RDMA_READ,
+     .access_of_a = 0},
+};
 
-TEST(Keys, BeyondTheRegion_RemoteAccessError) {
-  for (auto [offset, length] : {std::pair<int, int>{1, 8}, {-1, 8}, {8, 1}}) {
-    Pair pair;
-    Buffer from(pair.a, 8);
-    Buffer to(pair.b, 8);
-    EXPECT_EQ(outcome(pair, Request(IBV_WR_RDMA_WRITE, from.sge(0, length), to.address() + offset,
-                                    to.rkey())),
-              IBV_WC_REM_ACCESS_ERR)
-        << offset;
+TEST(Keys, WrongRequest_StopsTheTargetWhereItNotices) {
+  for (const WrongRequest& wrong : kWrongRequests) {
+    SCOPED_TRACE(wrong.what);
+    Pair pair({}, {.access = wrong.access_of_qp});
+    Buffer from(pair.a, 8, wrong.access_of_a);
+    Buffer to(pair.b, 8, wrong.access_of_b);
+    ASSERT_EQ(pair.b.recv_empty(3), 0);
+    Request request(wrong.opcode, from.sge(0, wrong.bytes), to.address() + wrong.offset,
+                    to.rkey() ^ wrong.rkey_bits);
+    request.sge.lkey ^= wrong.lkey_bits;
+    EXPECT_EQ(status_of(pair.a, request), wrong.status);
+    EXPECT_EQ(pair.a.state(), IBV_QPS_ERR);
+    const bool stops = wrong.status != IBV_WC_LOC_PROT_ERR;
+    EXPECT_EQ(pair.b.state(), stops ? IBV_QPS_ERR : IBV_QPS_RTS);
+    if (!stops) continue;
+    EXPECT_EQ(pair.b.wait().status, IBV_WC_WR_FLUSH_ERR);
+    EXPECT_EQ(pair.b.wait_event(), wrong.status == IBV_WC_REM_ACCESS_ERR ? IBV_EVENT_QP_ACCESS_ERR
+                                                                         : IBV_EVENT_QP_REQ_ERR);
   }
-}
-
-TEST(Keys, RegionWithoutThatAccess_RemoteAccessError) {
-  for (ibv_wr_opcode opcode : {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ}) {
-    Pair pair;
-    Buffer from(pair.a, 8);
-    Buffer to(pair.b, 8, IBV_ACCESS_LOCAL_WRITE);
-    EXPECT_EQ(outcome(pair, Request(opcode, from.sge(), to.address(), to.rkey())),
-              IBV_WC_REM_ACCESS_ERR);
-  }
-}
-
-TEST(Keys, QpWithoutThatAccess_RemoteInvalidRequest) {
-  Pair pair({}, {.access = 0});
-  Buffer from(pair.a, 8);
-  Buffer to(pair.b, 8);
-  EXPECT_EQ(outcome(pair, Request(IBV_WR_RDMA_READ, from.sge(), to.address(), to.rkey())),
-            IBV_WC_REM_INV_REQ_ERR);
-  EXPECT_EQ(pair.b.wait_event(), IBV_EVENT_QP_REQ_ERR);
 }
 
 TEST(Keys, RegionOfOtherDomain_RemoteAccessError) {
   Pair pair;
   Buffer from(pair.a, 8);
   Buffer foreign(pair.a, 8);
-  EXPECT_EQ(
-      outcome(pair, Request(IBV_WR_RDMA_WRITE, from.sge(), foreign.address(), foreign.rkey())),
-      IBV_WC_REM_ACCESS_ERR);
-}
-
-TEST(Keys, DeregisteredRkey_RemoteAccessError) {
-  Pair pair;
-  Buffer from(pair.a, 8);
-  Buffer to(pair.b, 8);
-  uint32_t rkey = to.rkey();
-  to.mr.reset();
-  MrPtr other = pair.b.reg(to.bytes.data(), 8);
-  EXPECT_NE(other->rkey, rkey);
-  EXPECT_EQ(outcome(pair, Request(IBV_WR_RDMA_WRITE, from.sge(), to.address(), rkey)),
+  EXPECT_EQ(status_of(pair.a, Request(IBV_WR_RDMA_WRITE, from.sge(), foreign)),
             IBV_WC_REM_ACCESS_ERR);
 }
 
-TEST(Keys, BadLkey_LocalProtectionErrorAndTargetContinues) {
-  Pair pair;
-  Buffer from(pair.a, 8);
-  Buffer to(pair.b, 8);
-  ibv_sge sge = from.sge();
-  sge.lkey ^= 0x100;
-  EXPECT_EQ(outcome(pair, Request(IBV_WR_RDMA_WRITE, sge, to.address(), to.rkey())),
-            IBV_WC_LOC_PROT_ERR);
-  EXPECT_EQ(pair.a.state(), IBV_QPS_ERR);
-  EXPECT_EQ(pair.b.state(), IBV_QPS_RTS);
-}
-
-TEST(Keys, ReadIntoReadOnlyRegion_LocalProtectionError) {
-  Pair pair;
-  Buffer into(pair.a, 8, 0);
-  Buffer from(pair.b, 8);
-  EXPECT_EQ(outcome(pair, Request(IBV_WR_RDMA_READ, into.sge(), from.address(), from.rkey())),
-            IBV_WC_LOC_PROT_ERR);
+TEST(Keys, DeregisteredRkey_RemoteAccessError) {
+  Buffers pair(8);
+  uint32_t rkey = pair.to.rkey();
+  pair.to.mr.reset();
+  MrPtr other = pair.b.reg(pair.to.bytes.data(), 8);
+  EXPECT_NE(other->rkey, rkey);
+  EXPECT_EQ(status_of(pair.a, Request(IBV_WR_RDMA_WRITE, pair.from.sge(), pair.to.address(), rkey)),
+            IBV_WC_REM_ACCESS_ERR);
 }
 
 TEST(Send, LongerThanReceive_ErrorsAtBothEnds) {
@@ -106,7 +83,7 @@ TEST(Send, LongerThanReceive_ErrorsAtBothEnds) {
   Buffer from(pair.a, 9);
   Buffer to(pair.b, 8);
   ASSERT_EQ(pair.b.recv(4, to.sge()), 0);
-  EXPECT_EQ(outcome(pair, Request(IBV_WR_SEND, from.sge())), IBV_WC_REM_INV_REQ_ERR);
+  EXPECT_EQ(status_of(pair.a, Request(IBV_WR_SEND, from.sge())), IBV_WC_REM_INV_REQ_ERR);
   ibv_wc wc = pair.b.wait();
   EXPECT_EQ(wc.status, IBV_WC_LOC_LEN_ERR);
   EXPECT_EQ(wc.wr_id, 4u);
@@ -114,20 +91,18 @@ TEST(Send, LongerThanReceive_ErrorsAtBothEnds) {
 }
 
 TEST(Send, ReceiveWithBadLkey_ErrorsAtBothEnds) {
-  Pair pair;
-  Buffer from(pair.a, 8);
-  Buffer to(pair.b, 8);
-  ibv_sge sge = to.sge();
+  Buffers pair(8);
+  ibv_sge sge = pair.to.sge();
   sge.lkey = 12345;
   ASSERT_EQ(pair.b.recv(4, sge), 0);
-  EXPECT_EQ(outcome(pair, Request(IBV_WR_SEND, from.sge())), IBV_WC_REM_OP_ERR);
+  EXPECT_EQ(status_of(pair.a, Request(IBV_WR_SEND, pair.from.sge())), IBV_WC_REM_OP_ERR);
   EXPECT_EQ(pair.b.wait().status, IBV_WC_LOC_PROT_ERR);
 }
 
 TEST(ReceiverNotReady, NoRetries_Error) {
   Pair pair({.rnr_retry = 0});
   Buffer from(pair.a, 8);
-  EXPECT_EQ(outcome(pair, Request(IBV_WR_SEND, from.sge())), IBV_WC_RNR_RETRY_EXC_ERR);
+  EXPECT_EQ(status_of(pair.a, Request(IBV_WR_SEND, from.sge())), IBV_WC_RNR_RETRY_EXC_ERR);
   EXPECT_EQ(pair.a.state(), IBV_QPS_ERR);
   EXPECT_EQ(pair.b.state(), IBV_QPS_RTS);
 }
@@ -137,12 +112,12 @@ TEST(ReceiverNotReady, InfiniteRetries_WaitsForReceiveAndKeepsOrder) {
   Buffer from(pair.a, 8);
   Buffer to(pair.b, 16);
   Request send(IBV_WR_SEND, from.sge());
-  Request write(IBV_WR_RDMA_WRITE, from.sge(), to.address(8), to.rkey());
+  Request write(IBV_WR_RDMA_WRITE, from.sge(), to, 8);
   send.wr.wr_id = 1;
   write.wr.wr_id = 2;
   from.fill(1);
-  ASSERT_EQ(send.post(pair.a.qp()), 0);
-  ASSERT_EQ(write.post(pair.a.qp()), 0);
+  post(pair.a, send);
+  post(pair.a, write);
   EXPECT_TRUE(pair.a.quiet());
   EXPECT_EQ(to.bytes[8], 0) << "the write overtook the send";
   ASSERT_EQ(pair.b.recv(7, to.sge(0, 8)), 0);
@@ -159,8 +134,7 @@ TEST(NoAnswer, TargetNotConnectedBack_RetryExceeded) {
   b.connect(c.address());
   Buffer from(a, 8);
   Buffer to(b, 8);
-  ASSERT_EQ(Request(IBV_WR_RDMA_WRITE, from.sge(), to.address(), to.rkey()).post(a.qp()), 0);
-  EXPECT_EQ(a.wait().status, IBV_WC_RETRY_EXC_ERR);
+  EXPECT_EQ(status_of(a, Request(IBV_WR_RDMA_WRITE, from.sge(), to)), IBV_WC_RETRY_EXC_ERR);
   EXPECT_EQ(b.state(), IBV_QPS_RTS);
 }
 
@@ -171,9 +145,7 @@ TEST(NoAnswer, WrongLid_RetryExceeded) {
   wrong.lid = static_cast<uint16_t>(wrong.lid + 100);
   a.connect(wrong);
   b.connect(a.address());
-  Request request(IBV_WR_RDMA_WRITE, {});
-  ASSERT_EQ(request.post(a.qp()), 0);
-  EXPECT_EQ(a.wait().status, IBV_WC_RETRY_EXC_ERR);
+  EXPECT_EQ(status_of(a, Request(IBV_WR_RDMA_WRITE, {})), IBV_WC_RETRY_EXC_ERR);
 }
 
 TEST(NoAnswer, TargetBecomesReadyInTime_Succeeds) {
@@ -182,8 +154,7 @@ TEST(NoAnswer, TargetBecomesReadyInTime_Succeeds) {
   Endpoint a(patient);
   Endpoint b;
   a.connect(b.address());
-  Request request(IBV_WR_RDMA_WRITE, {});
-  ASSERT_EQ(request.post(a.qp()), 0);
+  post(a, Request(IBV_WR_RDMA_WRITE, {}));
   EXPECT_TRUE(a.quiet());
   b.connect(a.address());
   EXPECT_EQ(a.wait().status, IBV_WC_SUCCESS);
@@ -193,10 +164,10 @@ TEST(NoAnswer, TargetDestroyed_RetryExceededThenFlushed) {
   Pair pair;
   pair.b.drop_qp();
   Request request(IBV_WR_RDMA_WRITE, {});
-  ASSERT_EQ(request.post(pair.a.qp()), 0);
+  post(pair.a, request);
   request.wr.wr_id = 2;
   request.wr.send_flags = 0;
-  ASSERT_EQ(request.post(pair.a.qp()), 0);
+  post(pair.a, request);
   ASSERT_EQ(pair.a.recv_empty(3), 0);
   EXPECT_EQ(pair.a.wait().status, IBV_WC_RETRY_EXC_ERR);
   int flushed = 0;
@@ -207,7 +178,7 @@ TEST(NoAnswer, TargetDestroyed_RetryExceededThenFlushed) {
 TEST(Flush, MovedToError_OutstandingAndLaterRequestsFlushed) {
   Pair pair;
   ASSERT_EQ(pair.a.recv_empty(1), 0);
-  ASSERT_EQ(Request(IBV_WR_SEND, {}).post(pair.a.qp()), 0);
+  post(pair.a, Request(IBV_WR_SEND, {}));
   ASSERT_EQ(pair.a.to_state(IBV_QPS_ERR), 0);
   EXPECT_EQ(pair.a.wait().status, IBV_WC_WR_FLUSH_ERR);
   EXPECT_EQ(pair.a.wait().status, IBV_WC_WR_FLUSH_ERR);
@@ -262,7 +233,7 @@ TEST(Overflow, MoreReceivesThanCreatedFor_PostFails) {
   Pair pair({}, {.recv_wr = 3});
   for (int i = 0; i < 3; ++i) ASSERT_EQ(pair.b.recv_empty(i), 0);
   EXPECT_EQ(pair.b.recv_empty(3), ENOMEM);
-  ASSERT_EQ(Request(IBV_WR_SEND, {}).post(pair.a.qp()), 0);
+  post(pair.a, Request(IBV_WR_SEND, {}));
   EXPECT_EQ(pair.b.recv_empty(3), ENOMEM) << "freed before its completion was polled";
   pair.b.wait();
   EXPECT_EQ(pair.b.recv_empty(3), 0);
@@ -271,7 +242,7 @@ TEST(Overflow, MoreReceivesThanCreatedFor_PostFails) {
 TEST(Overflow, CompletionQueueFull_EventAndQpInError) {
   Pair pair({.cqe = 2});
   Request request(IBV_WR_RDMA_WRITE, {});
-  for (int i = 0; i < 3; ++i) ASSERT_EQ(request.post(pair.a.qp()), 0);
+  for (int i = 0; i < 3; ++i) post(pair.a, request);
   EXPECT_EQ(pair.a.wait_event(), IBV_EVENT_CQ_ERR);
   EXPECT_EQ(pair.a.wait_event(), IBV_EVENT_QP_FATAL);
   EXPECT_EQ(pair.a.state(), IBV_QPS_ERR);
@@ -318,10 +289,7 @@ TEST(Destroy, WhileInUse_Busy) {
 
 TEST(Create, UnsupportedTypeOrOption_NotSupported) {
   Endpoint a;
-  ibv_qp_init_attr attr = {};
-  attr.send_cq = attr.recv_cq = a.cq();
-  attr.qp_type = IBV_QPT_UD;
-  EXPECT_EQ(ibv_create_qp(a.pd(), &attr), nullptr);
+  EXPECT_EQ(make_qp(a.pd(), a.cq(), IBV_QPT_UD), nullptr);
   EXPECT_EQ(errno, EOPNOTSUPP);
   ibv_srq_init_attr srq = {};
   EXPECT_EQ(ibv_create_srq(a.pd(), &srq), nullptr);

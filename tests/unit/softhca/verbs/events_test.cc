@@ -45,10 +45,10 @@ TEST(Channel, ArmedForSolicited_OnlySolicitedSendsSignal) {
   ASSERT_EQ(pair.b.recv_empty(1), 0);
   ASSERT_EQ(pair.b.recv_empty(2), 0);
   Request request(IBV_WR_SEND, {});
-  ASSERT_EQ(request.post(pair.a.qp()), 0);
+  post(pair.a, request);
   EXPECT_FALSE(readable(pair.b.channel(), 20));
   request.wr.send_flags |= IBV_SEND_SOLICITED;
-  ASSERT_EQ(request.post(pair.a.qp()), 0);
+  post(pair.a, request);
   EXPECT_TRUE(readable(pair.b.channel(), 10000));
 }
 
@@ -64,8 +64,7 @@ TEST(Channel, NonBlocking_NoEventFails) {
 TEST(AsyncEvents, ObjectDestroyedUnread_DescriptorIsNotReadable) {
   Pair pair;
   Buffer from(pair.a, 8);
-  ASSERT_EQ(Request(IBV_WR_RDMA_WRITE, from.sge(), 0, 1).post(pair.a.qp()), 0);
-  EXPECT_EQ(pair.a.wait().status, IBV_WC_REM_ACCESS_ERR);
+  EXPECT_EQ(status_of(pair.a, Request(IBV_WR_RDMA_WRITE, from.sge(), 0, 1)), IBV_WC_REM_ACCESS_ERR);
   pollfd fd = {pair.b.context()->async_fd, POLLIN, 0};
   ASSERT_EQ(poll(&fd, 1, 10000), 1);
   pair.b.drop_qp();
@@ -75,11 +74,7 @@ TEST(AsyncEvents, ObjectDestroyedUnread_DescriptorIsNotReadable) {
 TEST(Channel, CqDestroyedUnread_DescriptorIsNotReadableUntilTheNextEvent) {
   Pair pair({}, {.channel = true});
   CqPtr other(ibv_create_cq(pair.b.context(), 4, nullptr, pair.b.channel(), 0));
-  ibv_qp_init_attr attr = {};
-  attr.send_cq = attr.recv_cq = other.get();
-  attr.cap = {1, 1, 1, 1, 0};
-  attr.qp_type = IBV_QPT_RC;
-  QpPtr qp(ibv_create_qp(pair.b.pd(), &attr));
+  QpPtr qp = make_qp(pair.b.pd(), other.get());
   ASSERT_EQ(ibv_req_notify_cq(other.get(), 0), 0);
   ASSERT_EQ(pair.b.connect_qp(qp.get(), {qp->qp_num, pair.b.address().lid, {}}), 0);
   ASSERT_EQ(Request(IBV_WR_RDMA_WRITE, {}).post(qp.get()), 0);
@@ -89,7 +84,7 @@ TEST(Channel, CqDestroyedUnread_DescriptorIsNotReadableUntilTheNextEvent) {
   EXPECT_FALSE(readable(pair.b.channel(), 0));
   ASSERT_EQ(ibv_req_notify_cq(pair.b.cq(), 0), 0);
   ASSERT_EQ(pair.b.recv_empty(1), 0);
-  ASSERT_EQ(Request(IBV_WR_SEND, {}).post(pair.a.qp()), 0);
+  post(pair.a, Request(IBV_WR_SEND, {}));
   ASSERT_TRUE(readable(pair.b.channel(), 10000));
   ibv_cq* cq = nullptr;
   void* context = nullptr;
@@ -114,25 +109,14 @@ TEST(AsyncEvents, ReadWhileObjectsAreDestroyed_EachBelongsToALiveObject) {
   Endpoint requester;
   Buffer from(requester, 8);
   auto provoke = [&](ibv_qp* target) {
-    ibv_qp_init_attr attr = {};
-    attr.send_cq = attr.recv_cq = requester.cq();
-    attr.cap = {1, 1, 1, 1, 0};
-    attr.qp_type = IBV_QPT_RC;
-    QpPtr qp(ibv_create_qp(requester.pd(), &attr));
+    QpPtr qp = make_qp(requester.pd(), requester.cq());
     uint16_t lid = watched.address().lid;
     ASSERT_EQ(requester.connect_qp(qp.get(), {target->qp_num, lid, {}}), 0);
     ASSERT_EQ(watched.connect_qp(target, {qp->qp_num, lid, {}}), 0);
     ASSERT_EQ(Request(IBV_WR_RDMA_WRITE, from.sge(), 0, 1).post(qp.get()), 0);
     EXPECT_EQ(requester.wait().status, IBV_WC_REM_ACCESS_ERR);
   };
-  for (int i = 0; i < kRounds; ++i) {
-    ibv_qp_init_attr attr = {};
-    attr.send_cq = attr.recv_cq = watched.cq();
-    attr.cap = {1, 1, 1, 1, 0};
-    attr.qp_type = IBV_QPT_RC;
-    QpPtr target(ibv_create_qp(watched.pd(), &attr));
-    provoke(target.get());
-  }
+  for (int i = 0; i < kRounds; ++i) provoke(make_qp(watched.pd(), watched.cq()).get());
   provoke(watched.qp());
   reader.join();
 }
@@ -147,11 +131,7 @@ TEST(ExtendedCq, Poll_ReadsFields) {
   ibv_poll_cq_attr poll_attr = {};
   EXPECT_EQ(ibv_start_poll(cq, &poll_attr), ENOENT);
   PdPtr pd(ibv_alloc_pd(context.get()));
-  ibv_qp_init_attr init = {};
-  init.send_cq = init.recv_cq = ibv_cq_ex_to_cq(cq);
-  init.cap = {4, 4, 1, 1, 0};
-  init.qp_type = IBV_QPT_RC;
-  QpPtr qp(ibv_create_qp(pd.get(), &init));
+  QpPtr qp = make_qp(pd.get(), ibv_cq_ex_to_cq(cq));
   ASSERT_NE(qp, nullptr);
   ibv_qp_attr error = {};
   error.qp_state = IBV_QPS_ERR;
@@ -188,8 +168,7 @@ TEST(Fork, ChildExits_ParentContinues) {
   Buffer from(pair.a, 8);
   Buffer to(pair.b, 8);
   from.fill(1);
-  ASSERT_EQ(Request(IBV_WR_RDMA_WRITE, from.sge(), to.address(), to.rkey()).post(pair.a.qp()), 0);
-  EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
+  EXPECT_EQ(status_of(pair.a, Request(IBV_WR_RDMA_WRITE, from.sge(), to)), IBV_WC_SUCCESS);
   EXPECT_EQ(to.bytes, from.bytes);
 }
 

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
-#include <fstream>
 
 #include "tests/unit/softhca/configured.h"
 #include "tests/unit/softhca/endpoint.h"
@@ -12,14 +11,6 @@ namespace {
 
 using GidTable = Configured;
 using Lid = Configured;
-
-std::string gid_file(Endpoint& endpoint, const std::string& index) {
-  std::string text;
-  std::getline(
-      std::ifstream(std::string(endpoint.context()->device->ibdev_path) + "/ports/1/gids/" + index),
-      text);
-  return text;
-}
 
 TEST_F(GidTable, EntryRemoved_EventAndNoGidThere) {
   use(R"({"devices": [{"link_layer": "Ethernet"}, {"link_layer": "Ethernet"}],
@@ -41,7 +32,7 @@ TEST_F(GidTable, EntryRemoved_EventAndNoGidThere) {
   EXPECT_EQ(ibv_query_gid_ex(a.context(), 1, 3, entries, 0), ENODATA);
   EXPECT_EQ(ibv_query_gid_ex(a.context(), 1, 4, entries, 0), EINVAL);
   EXPECT_EQ(ibv_query_gid_table(a.context(), entries, 8, 0), 3);
-  EXPECT_EQ(gid_file(a, "3"), "0000:0000:0000:0000:0000:0000:0000:0000");
+  EXPECT_EQ(sysfs(a.context(), "ports/1/gids/3"), "0000:0000:0000:0000:0000:0000:0000:0000");
 
   EXPECT_EQ(write_nothing(a), IBV_WC_SUCCESS) << "a connected QP keeps its GID";
   EXPECT_EQ(write_nothing(b), IBV_WC_SUCCESS);

@@ -49,7 +49,7 @@ struct Window : Pair {
     return b.wait().status;
   }
   ibv_wc_status write(uint64_t address, uint32_t key) {
-    return rdma_write(*this, from, address, key);
+    return status_of(a, Request(IBV_WR_RDMA_WRITE, from.sge(), address, key));
   }
 
   Buffer from{a, 8};
@@ -125,11 +125,7 @@ TEST(Window, Type2_OnlyTheQpItWasBoundOn) {
   Window window(IBV_MW_TYPE_2);
   uint32_t key = ibv_inc_rkey(window.mw->rkey);
   // Another QP of the same PD, connected with itself.
-  ibv_qp_init_attr attr = {};
-  attr.send_cq = attr.recv_cq = window.b.cq();
-  attr.cap = {4, 4, 1, 1, 0};
-  attr.qp_type = IBV_QPT_RC;
-  QpPtr other(ibv_create_qp(window.b.pd(), &attr));
+  QpPtr other = make_qp(window.b.pd(), window.b.cq());
   Address self = {other->qp_num, window.b.address().lid, {}};
   ASSERT_EQ(window.b.connect_qp(other.get(), self), 0);
 
@@ -150,10 +146,9 @@ TEST(Window, Type2InvalidatedByEitherEnd_TheKeyEndsAndTheWindowMayBeBoundAgain) 
     invalidate.wr.invalidate_rkey = key;
     if (by_peer) {
       ASSERT_EQ(window.b.recv_empty(6), 0);
-      ASSERT_EQ(invalidate.post(window.a.qp()), 0);
-      EXPECT_EQ(window.a.wait().status, IBV_WC_SUCCESS);
+      EXPECT_EQ(status_of(window.a, invalidate), IBV_WC_SUCCESS);
     } else {
-      ASSERT_EQ(invalidate.post(window.b.qp()), 0);
+      post(window.b, invalidate);
     }
     ibv_wc wc = window.b.wait();
     EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
@@ -179,8 +174,7 @@ TEST(Window, SendInvalidatesTheKeyOfARegion_ErrorsAtBothEnds) {
   ASSERT_EQ(pair.b.recv_empty(6), 0);
   Request send(IBV_WR_SEND_WITH_INV, {});
   send.wr.invalidate_rkey = to.rkey();
-  ASSERT_EQ(send.post(pair.a.qp()), 0);
-  EXPECT_EQ(pair.a.wait().status, IBV_WC_REM_INV_REQ_ERR);
+  EXPECT_EQ(status_of(pair.a, send), IBV_WC_REM_INV_REQ_ERR);
   EXPECT_EQ(pair.b.wait().status, IBV_WC_REM_INV_REQ_ERR);
 }
 
@@ -189,9 +183,7 @@ TEST(Window, KeyAsLkey_LocalProtectionError) {
   ibv_mw_bind_info info = all_of(window.to, kWrite | IBV_ACCESS_REMOTE_READ);
   ASSERT_EQ(bind1(window.b, window.mw.get(), info), IBV_WC_SUCCESS);
   ibv_sge sge = {window.to.address(), 8, window.mw->rkey};
-  Request write(IBV_WR_RDMA_WRITE, sge, window.from.address(), window.from.rkey());
-  ASSERT_EQ(write.post(window.b.qp()), 0);
-  EXPECT_EQ(window.b.wait().status, IBV_WC_LOC_PROT_ERR);
+  EXPECT_EQ(status_of(window.b, Request(IBV_WR_RDMA_WRITE, sge, window.from)), IBV_WC_LOC_PROT_ERR);
 }
 
 TEST(Window, RequestThatCannotBeBound_RefusedWhenPosted) {

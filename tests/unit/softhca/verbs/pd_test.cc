@@ -21,7 +21,8 @@ TEST(ParentDomain, RegionOfIt_AccessibleByQpsOfItsBase) {
   Buffer from(pair.a, 8);
   Buffer to(pair.b, 8);
   MrPtr mr(ibv_reg_mr(parent.get(), to.bytes.data(), 8, kAllAccess));
-  EXPECT_EQ(rdma_write(pair, from, to.address(), mr->rkey), IBV_WC_SUCCESS);
+  EXPECT_EQ(status_of(pair.a, Request(IBV_WR_RDMA_WRITE, from.sge(), to.address(), mr->rkey)),
+            IBV_WC_SUCCESS);
 }
 
 TEST(ParentDomain, InUse_NeitherItNorItsBaseCanGo) {
@@ -109,40 +110,36 @@ TEST(Import, WhatDoesNotExist_Refused) {
 }
 
 TEST(Rereg, Translation_MovesTheRegion) {
-  Pair pair;
-  Buffer from(pair.a, 8);
-  Buffer to(pair.b, 8);
+  Buffers pair(8);
   std::vector<uint8_t> elsewhere(16);
-  from.fill(1);
-  ASSERT_EQ(ibv_rereg_mr(to.mr.get(), IBV_REREG_MR_CHANGE_TRANSLATION, nullptr, elsewhere.data(),
-                         elsewhere.size(), 0),
+  pair.from.fill(1);
+  ASSERT_EQ(ibv_rereg_mr(pair.to.mr.get(), IBV_REREG_MR_CHANGE_TRANSLATION, nullptr,
+                         elsewhere.data(), elsewhere.size(), 0),
             0);
-  EXPECT_EQ(to.mr->addr, elsewhere.data());
-  EXPECT_EQ(to.mr->length, 16u);
+  EXPECT_EQ(pair.to.mr->addr, elsewhere.data());
+  EXPECT_EQ(pair.to.mr->length, 16u);
   auto address = reinterpret_cast<uint64_t>(elsewhere.data());
-  ASSERT_EQ(rdma_write(pair, from, address + 8, to.rkey()), IBV_WC_SUCCESS);
-  EXPECT_TRUE(std::equal(from.bytes.begin(), from.bytes.end(), elsewhere.begin() + 8));
-  EXPECT_EQ(rdma_write(pair, from, to.address(), to.rkey()), IBV_WC_REM_ACCESS_ERR);
+  ASSERT_EQ(
+      status_of(pair.a, Request(IBV_WR_RDMA_WRITE, pair.from.sge(), address + 8, pair.to.rkey())),
+      IBV_WC_SUCCESS);
+  EXPECT_TRUE(std::equal(pair.from.bytes.begin(), pair.from.bytes.end(), elsewhere.begin() + 8));
+  EXPECT_EQ(status_of(pair.a, pair.request()), IBV_WC_REM_ACCESS_ERR);
 }
 
 TEST(Rereg, OtherDomain_TheRegionBelongsToIt) {
-  Pair pair;
-  Buffer from(pair.a, 8);
-  Buffer to(pair.b, 8);
+  Buffers pair(8);
   PdPtr other(ibv_alloc_pd(pair.b.context()));
-  ASSERT_EQ(ibv_rereg_mr(to.mr.get(), IBV_REREG_MR_CHANGE_PD, other.get(), nullptr, 0, 0), 0);
-  EXPECT_EQ(to.mr->pd, other.get());
+  ASSERT_EQ(ibv_rereg_mr(pair.to.mr.get(), IBV_REREG_MR_CHANGE_PD, other.get(), nullptr, 0, 0), 0);
+  EXPECT_EQ(pair.to.mr->pd, other.get());
   EXPECT_EQ(ibv_dealloc_pd(other.get()), EBUSY);
-  EXPECT_EQ(rdma_write(pair, from, to.address(), to.rkey()), IBV_WC_REM_ACCESS_ERR);
-  to.mr.reset();
+  EXPECT_EQ(status_of(pair.a, pair.request()), IBV_WC_REM_ACCESS_ERR);
+  pair.to.mr.reset();
   EXPECT_EQ(ibv_dealloc_pd(other.release()), 0);
 }
 
 TEST(Rereg, WrongUse_InputErrorAndTheRegionIsAsBefore) {
-  Pair pair;
-  Buffer from(pair.a, 8);
-  Buffer to(pair.b, 8);
-  ibv_mr* mr = to.mr.get();
+  Buffers pair(8);
+  ibv_mr* mr = pair.to.mr.get();
   EXPECT_EQ(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, nullptr, nullptr, 8, 0),
             IBV_REREG_MR_ERR_INPUT);
   EXPECT_EQ(errno, EINVAL);
@@ -154,7 +151,7 @@ TEST(Rereg, WrongUse_InputErrorAndTheRegionIsAsBefore) {
       ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, IBV_ACCESS_REMOTE_WRITE),
       IBV_REREG_MR_ERR_CMD);
   EXPECT_EQ(errno, EINVAL);
-  EXPECT_EQ(rdma_write(pair, from, to.address(), to.rkey()), IBV_WC_SUCCESS);
+  EXPECT_EQ(status_of(pair.a, pair.request()), IBV_WC_SUCCESS);
 }
 
 TEST(Registration, AccessThatThisHcaLacks_NotSupported) {
