@@ -2,13 +2,17 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cerrno>
+#include <charconv>
 #include <fstream>
 #include <map>
 #include <numeric>
+#include <optional>
 #include <set>
+#include <utility>
+#include <vector>
 
-#include "tools/sources/nvidia_smi_matrix.h"
 #include "topology/sources/nvlinks.h"
 #include "topology/sources/selection.h"
 
@@ -17,234 +21,389 @@ namespace {
 
 constexpr uint32_t kMadeUp = 0xffff;    // the domain of all addresses
 constexpr size_t kMaxText = 1 << 20;    // bytes
+constexpr size_t kMaxDevices = 128;     // of one kind, and so many addresses are made up
 constexpr int kMostNvLinksOfAGpu = 18;  // of Hopper and Blackwell; earlier GPUs have fewer
-constexpr size_t kLevels = 4;           // PIX, PXB, PHB, NODE
 
-// Sets of devices that are joined one by one.
-class Sets {
- public:
-  explicit Sets(size_t count) : above_(count) { std::iota(above_.begin(), above_.end(), 0); }
-  size_t find(size_t i) const {
-    while (above_[i] != i) i = above_[i];
-    return i;
+// How far two devices are from each other: at most a PCIe switch, several, a host bridge, a NUMA
+// node, or more than that.
+enum Level : size_t { kPix, kPxb, kPhb, kNode, kSys };
+constexpr std::array<std::pair<std::string_view, Level>, 6> kLevels = {{
+    {"PIX", kPix},
+    {"PXB", kPxb},
+    {"PHB", kPhb},
+    {"NODE", kNode},
+    {"SYS", kSys},
+    {"SOC", kSys},  // the word of older drivers
+}};
+
+struct Cell {
+  std::optional<Level> level = {};  // NVLinks hide it
+  int nvlinks = 0;                  // 18 for NV18
+  bool operator==(const Cell&) const = default;
+};
+
+struct Device {
+  std::string column;         // "GPU0", "NIC0"
+  std::string name;           // "mlx5_0", from the legend where there is one; else as `column`
+  std::optional<int> number;  // of a GPU
+  int numa = -1;              // of a GPU, from "NUMA Affinity"; -1: unknown or several
+  bool coherent = false;      // a GPU whose memory is a NUMA node of its own ("GPU NUMA ID")
+};
+
+struct Matrix {
+  std::vector<Device> devices;                      // in the order of the columns
+  std::map<std::pair<size_t, size_t>, Cell> cells;  // by row and column, which differ
+  const Cell& at(size_t i, size_t j) const { return cells.at({std::min(i, j), std::max(i, j)}); }
+};
+
+using Words = std::vector<std::string_view>;
+
+// Returns the decimal number that follows `prefix` and ends the text; nothing for other text.
+std::optional<int> number_after(std::string_view prefix, std::string_view text) {
+  if (!text.starts_with(prefix)) return std::nullopt;
+  text.remove_prefix(prefix.size());
+  int number = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool whole = error == std::errc() && end == text.data() + text.size() && number >= 0;
+  return whole ? std::optional<int>(number) : std::nullopt;
+}
+
+// Returns the words of each line, without quotation marks and escape sequences such as "\x1b[4m",
+// which underlines the first line.
+std::vector<Words> lines_of(std::string* text) {
+  for (size_t escape = 0; (escape = text->find('\x1b', escape)) != std::string::npos;) {
+    const size_t end = text->find_first_of("ABCDEFGHJKmsu\n", escape);
+    text->erase(escape, end == std::string::npos ? end : end - escape + ((*text)[end] != '\n'));
   }
-  // The least device stands for the set.
-  void join(size_t i, size_t j) {
-    size_t a = find(i), b = find(j);
-    above_[std::max(a, b)] = std::min(a, b);
+  std::vector<Words> lines(1);
+  for (size_t at = 0; at < text->size();) {
+    if ((*text)[at] == '\n') lines.emplace_back();
+    const std::string_view blanks(" \t\r\n|>\0", 7);
+    if (blanks.find((*text)[at]) != std::string_view::npos) {
+      ++at;
+      continue;
+    }
+    const size_t end = std::min(text->find_first_of(blanks, at), text->size());
+    lines.back().push_back(std::string_view(*text).substr(at, end - at));
+    at = end;
+  }
+  return lines;
+}
+
+std::optional<Cell> cell_of(std::string_view word) {
+  for (const auto& [name, level] : kLevels) {
+    if (word == name) return Cell{level, 0};
+  }
+  if (auto links = number_after("NV", word); links && *links > 0) return Cell{{}, *links};
+  return word == "X" ? std::optional<Cell>(Cell{}) : std::nullopt;
+}
+
+// The line that names the columns begins with a GPU and has no cells.
+bool is_header(const Words& words) {
+  return !words.empty() && number_after("GPU", words[0]) &&
+         std::none_of(words.begin(), words.end(), [](auto word) { return cell_of(word); }) &&
+         (words.size() == 1 || number_after("GPU", words[1]) || words[1] == "CPU" ||
+          std::isdigit(static_cast<unsigned char>(words[1].back())) != 0);
+}
+
+class Parser {
+ public:
+  Result<Matrix> parse(std::string text) {
+    for (const Words& words : lines_of(&text)) {
+      ++line_;
+      Status status;
+      if (!matrix_.devices.empty()) {
+        status = read_row(words);
+        if (status) status = read_legend(words);
+      } else if (is_header(words)) {
+        status = read_header(words);
+      }
+      if (!status) return forward_error(status);
+    }
+    if (matrix_.devices.empty()) {
+      return fail(Code::kInvalidArgument, "no line names the columns GPU0, GPU1 and so on");
+    }
+    if (Status complete = check_complete(); !complete) return forward_error(complete);
+    return std::move(matrix_);
   }
 
  private:
-  std::vector<size_t> above_;
-};
+  tl::unexpected<Error> error(const std::string& what) const {
+    return fail(Code::kInvalidArgument, "line " + std::to_string(line_) + ": " + what);
+  }
+  std::optional<size_t> index_of(std::string_view column) const {
+    for (size_t i = 0; i < matrix_.devices.size(); ++i) {
+      if (matrix_.devices[i].column == column) return i;
+    }
+    return std::nullopt;
+  }
 
-// Whether the NIC has only its column's name, such as "NIC0": the text has no legend for it.
-bool is_made_up(const SmiDevice& nic) {
-  constexpr std::string_view kPrefix = "NIC";
-  return nic.name == nic.column && nic.column.starts_with(kPrefix) &&
-         nic.column.find_first_not_of("0123456789", kPrefix.size()) == std::string::npos;
-}
+  Status read_header(const Words& words) {
+    size_t i = 0, gpus = 0;
+    for (; i < words.size() && words[i] != "CPU" && words[i] != "NUMA" && words[i] != "GPU"; ++i) {
+      if (index_of(words[i])) return error("there are two columns " + std::string(words[i]));
+      const std::string column(words[i]);
+      matrix_.devices.push_back({column, column, number_after("GPU", column)});
+      gpus += matrix_.devices.back().number.has_value() ? 1 : 0;
+    }
+    for (; i + 1 < words.size(); ++i) {
+      has_numa_ |= words[i] == "NUMA" && words[i + 1] == "Affinity";
+      has_gpu_numa_ |= words[i] == "NUMA" && words[i + 1] == "ID";
+    }
+    if (std::max(gpus, matrix_.devices.size() - gpus) > kMaxDevices) {
+      return error("there are too many columns");
+    }
+    return {};
+  }
+
+  Status read_cell(size_t row, size_t column, std::string_view word) {
+    const std::string pair = matrix_.devices[row].column + " and " + matrix_.devices[column].column;
+    const std::optional<Cell> cell = cell_of(word);
+    if (!cell || (word == "X") != (row == column)) {
+      return error("\"" + std::string(word) + "\" cannot be what connects " + pair);
+    }
+    if (row == column) return {};
+    const auto [known, is_new] = matrix_.cells.emplace(std::minmax(row, column), *cell);
+    if (is_new || known->second == *cell) return {};
+    return error(pair + " are connected by " + std::string(word) +
+                 ", but another line says otherwise");
+  }
+
+  // A cell with nothing in it is not seen, so what follows the cells counts only where all columns
+  // have something.
+  Status read_row(const Words& words) {
+    const std::optional<size_t> row = words.empty() ? std::nullopt : index_of(words[0]);
+    if (!row || words.size() < 2 || !cell_of(words[1])) return {};
+    const size_t columns = matrix_.devices.size(), numa = columns + 2;
+    if (words.size() <= columns) {
+      return error("row " + std::string(words[0]) + " has " + std::to_string(words.size() - 1) +
+                   " of " + std::to_string(columns) + " cells: paste the whole matrix");
+    }
+    for (size_t column = 0; column < columns; ++column) {
+      if (Status status = read_cell(*row, column, words[column + 1]); !status) return status;
+    }
+    Device& device = matrix_.devices[*row];
+    if (!device.number) return {};
+    if (has_numa_ && words.size() > numa) device.numa = number_after("", words[numa]).value_or(-1);
+    device.coherent = has_gpu_numa_ && words.size() > numa + 1 && number_after("", words[numa + 1]);
+    return {};
+  }
+
+  // Reads "NIC0: mlx5_0".
+  Status read_legend(const Words& words) {
+    if (words.size() != 2 || !words[0].ends_with(":")) return {};
+    const std::string_view column = words[0].substr(0, words[0].size() - 1);
+    const std::optional<size_t> device = index_of(column);
+    if (device && !matrix_.devices[*device].number) matrix_.devices[*device].name = words[1];
+    if (device || !number_after("NIC", column)) return {};
+    return error(
+        "the legend names " + std::string(column) +
+        ", which the matrix has no column for: paste it without line breaks of the terminal");
+  }
+
+  Status check_complete() const {
+    for (size_t i = 0; i < matrix_.devices.size(); ++i) {
+      for (size_t j = 0; j < i; ++j) {
+        if (matrix_.cells.contains({j, i})) continue;
+        return fail(Code::kInvalidArgument,
+                    "no row says what connects " + matrix_.devices[j].column + " and " +
+                        matrix_.devices[i].column + ": paste the whole matrix");
+      }
+    }
+    return {};
+  }
+
+  int line_ = 0;
+  bool has_numa_ = false;      // whether there is a column "NUMA Affinity"
+  bool has_gpu_numa_ = false;  // whether there is a column "GPU NUMA ID"
+  Matrix matrix_;
+};
 
 // Puts the devices of a matrix into a machine.
 class SmiMachine {
  public:
-  explicit SmiMachine(const SmiMatrix& matrix)
-      : matrix_(matrix), sets_(kLevels, Sets(matrix.devices.size())) {}
+  explicit SmiMachine(const Matrix& matrix) : matrix_(matrix) {
+    sets_.fill(std::vector<size_t>(count()));
+    for (std::vector<size_t>& sets : sets_) std::iota(sets.begin(), sets.end(), 0);
+  }
 
-  Result<Machine> make();
+  Result<Machine> make() {
+    join_all();
+    if (Status status = check(); !status) return forward_error(status);
+    number_nodes();
+    std::array<uint8_t, 2> next = {0, 0x80};  // buses of GPUs and of NICs
+    for (const Device& device : matrix_.devices) {
+      addresses_.push_back(Bdf{kMadeUp, next[device.number ? 0 : 1]++, 0, 0});
+    }
+    for (size_t i = 0; i < count(); ++i) add_device(i);
+    machine_.gpu_links_known = true;
+    sort(&machine_);
+    return std::move(machine_);
+  }
 
  private:
   size_t count() const { return matrix_.devices.size(); }
-  void join_all();
-  Status check() const;
-  SmiPath path(size_t i, size_t j) const;
-  void number_nodes();
-  Attachment attach(size_t device);
-  int switch_of(size_t key, bool upper, Attachment at);
-  void add_device(size_t device);
-  void add_nvlinks();
-  bool has_nvswitch(const std::vector<size_t>& gpus) const;
 
-  const SmiMatrix& matrix_;
-  std::vector<Sets> sets_;         // by level: devices that are PIX, PXB or nearer, ...
-  std::map<size_t, int> node_of_;  // index of the NUMA node, by the device that stands for the set
-  std::map<size_t, int> bridge_of_;                  // index of the host bridge, likewise
-  std::map<std::pair<size_t, bool>, int> switches_;  // by set, and whether it is the upper switch
+  // Joins the sets of two devices on every level from that of their cell on. The least device
+  // stands for a set.
+  void join_all() {
+    for (const auto& [pair, cell] : matrix_.cells) {
+      const Device &a = matrix_.devices[pair.first], &b = matrix_.devices[pair.second];
+      const bool same_node = a.numa >= 0 && a.numa == b.numa;
+      for (size_t level = cell.level.value_or(same_node ? kNode : kSys); level < kSys; ++level) {
+        std::vector<size_t>& sets = sets_[level];
+        const auto [least, other] = std::minmax({sets[pair.first], sets[pair.second]});
+        std::replace(sets.begin(), sets.end(), size_t{other}, size_t{least});
+      }
+    }
+  }
+
+  std::string_view distance(size_t i, size_t j) const {
+    size_t level = kPix;
+    while (level < kSys && sets_[level][i] != sets_[level][j]) ++level;
+    return kLevels[level].first;
+  }
+
+  Status check() const {
+    for (const auto& [pair, cell] : matrix_.cells) {
+      const std::string_view by_others = distance(pair.first, pair.second);
+      if (!cell.level || kLevels[*cell.level].first == by_others) continue;
+      return fail(Code::kInvalidArgument,
+                  "the matrix contradicts itself: " + matrix_.devices[pair.first].column + " and " +
+                      matrix_.devices[pair.second].column + " are " +
+                      std::string(kLevels[*cell.level].first) +
+                      ", but by their distances to other devices " + std::string(by_others));
+    }
+    return {};
+  }
+
+  // A set of devices is on the node that one of its GPUs names, or else on a number that is free.
+  void number_nodes() {
+    std::set<int> taken;
+    std::map<size_t, int> numbers;  // by set
+    for (size_t i = 0; i < count(); ++i) {
+      const int numa = matrix_.devices[i].numa;
+      const size_t set = sets_[kNode][i];
+      if (numa >= 0 && !numbers.contains(set) && taken.insert(numa).second) numbers[set] = numa;
+    }
+    for (size_t set : sets_[kNode]) {
+      if (numbers.contains(set)) continue;
+      int free = 0;
+      while (!taken.insert(free).second) ++free;
+      numbers[set] = free;
+    }
+    for (const auto& [set, number] : numbers) {
+      node_of_[set] = static_cast<int>(machine_.numa_nodes.size());
+      machine_.numa_nodes.push_back(NumaNode{number, -1, ""});
+    }
+  }
+
+  int switch_of(size_t set, bool upper, const Attachment& at) {
+    const auto [known, is_new] =
+        switches_.emplace(std::pair(set, upper), static_cast<int>(machine_.switches.size()));
+    if (!is_new) return known->second;
+    const int index = known->second;
+    Switch made;
+    made.bdf =
+        Bdf{kMadeUp, static_cast<uint8_t>(index % 256), static_cast<uint8_t>(1 + index / 256), 0};
+    made.at = at;
+    machine_.switches.push_back(made);
+    return index;
+  }
+
+  Attachment attach(size_t device) {
+    const auto [bridge, is_new] =
+        bridge_of_.emplace(sets_[kPhb][device], static_cast<int>(machine_.host_bridges.size()));
+    if (is_new) {
+      machine_.host_bridges.push_back(HostBridge{kMadeUp, static_cast<uint8_t>(bridge->first)});
+    }
+    Attachment at{-1, node_of_[sets_[kNode][device]], bridge->second};
+    const size_t near = sets_[kPix][device], far = sets_[kPxb][device];
+    const auto size_of = [this](Level level, size_t set) {
+      return std::count(sets_[level].begin(), sets_[level].end(), set);
+    };
+    if (size_of(kPxb, far) == 1) return at;
+    // Where there are devices at PXB, all are on switches below a common one.
+    if (size_of(kPix, near) < size_of(kPxb, far)) at.parent = switch_of(far, true, at);
+    at.parent = switch_of(near, false, at);
+    return at;
+  }
+
+  void add_device(size_t index) {
+    const Device& device = matrix_.devices[index];
+    if (device.number) {
+      Gpu gpu;
+      gpu.bdf = addresses_[index];
+      gpu.at = attach(index);
+      gpu.ids.vendor = kNvidia;
+      gpu.dev = *device.number;
+      // Only the memory of a GPU on NVLink-C2C is a NUMA node.
+      gpu.c2c_links = device.coherent ? 1 : 0;
+      if (device.coherent) machine_.cpu.arch = "arm64";
+      add_nvlinks(index, &gpu);
+      machine_.gpus.push_back(std::move(gpu));
+      return;
+    }
+    Hca hca;
+    hca.name = device.name;
+    // Without a legend, the NIC has only its column's name, such as "NIC0".
+    hca.named = device.name != device.column || !number_after("NIC", device.column);
+    hca.bdf = addresses_[index];
+    hca.at = attach(index);
+    hca.ports.emplace_back();
+    machine_.hcas.push_back(std::move(hca));
+  }
+
+  // Where a GPU has more links to others than a GPU can have, NVSwitches connect all of them.
+  bool has_nvswitch() const {
+    std::vector<int> links(count(), 0);
+    for (const auto& [pair, cell] : matrix_.cells) {
+      links[pair.first] += cell.nvlinks;
+      links[pair.second] += cell.nvlinks;
+    }
+    return std::any_of(links.begin(), links.end(), [](int n) { return n > kMostNvLinksOfAGpu; });
+  }
+
+  void add_nvlinks(size_t index, Gpu* gpu) const {
+    int most = 0;
+    for (size_t other = 0; other < count(); ++other) {
+      const int links = other == index ? 0 : matrix_.at(index, other).nvlinks;
+      most = std::max(most, links);
+      if (links == 0 || has_nvswitch()) continue;
+      add_nvlink(gpu, NvLink{NvLink::To::kGpu, addresses_[other], links});
+    }
+    if (most == 0 || !has_nvswitch()) return;
+    add_nvlink(gpu, NvLink{NvLink::To::kSwitch, std::nullopt, most});
+  }
+
+  const Matrix& matrix_;
+  // By level, for each device the one that stands for the devices that are PIX, PXB or nearer, ...
+  std::array<std::vector<size_t>, kSys> sets_;
+  // Indexes in the machine by set: of NUMA nodes, of host bridges, and of switches, where the flag
+  // is set of the upper ones.
+  std::map<size_t, int> node_of_, bridge_of_;
+  std::map<std::pair<size_t, bool>, int> switches_;
   std::vector<Bdf> addresses_;
   Machine machine_;
 };
 
-void SmiMachine::join_all() {
-  for (size_t i = 0; i < count(); ++i) {
-    for (size_t j = 0; j < i; ++j) {
-      auto first = static_cast<size_t>(matrix_.cells[i][j].path);
-      bool same_node =
-          matrix_.devices[i].numa >= 0 && matrix_.devices[i].numa == matrix_.devices[j].numa;
-      if (matrix_.cells[i][j].path == SmiPath::kUnknown) first = same_node ? kLevels - 1 : kLevels;
-      for (size_t level = first; level < kLevels; ++level) sets_[level].join(i, j);
-    }
-  }
-}
-
-SmiPath SmiMachine::path(size_t i, size_t j) const {
-  size_t level = 0;
-  while (level < kLevels && sets_[level].find(i) != sets_[level].find(j)) ++level;
-  return static_cast<SmiPath>(level);
-}
-
-Status SmiMachine::check() const {
-  for (size_t i = 0; i < count(); ++i) {
-    for (size_t j = 0; j < i; ++j) {
-      SmiPath stated = matrix_.cells[i][j].path;
-      if (stated == SmiPath::kUnknown || stated == path(i, j)) continue;
-      return fail(Code::kInvalidArgument,
-                  "the matrix contradicts itself: " + matrix_.devices[j].column + " and " +
-                      matrix_.devices[i].column + " are " + to_string(stated) +
-                      ", but by their distances to other devices " + to_string(path(i, j)));
-    }
-  }
-  return {};
-}
-
-// A set of devices is on the node that one of its GPUs names, or else on a number that is free.
-void SmiMachine::number_nodes() {
-  std::set<int> taken;
-  std::map<size_t, std::string> cpus_of;  // by set, from its first GPU
-  for (size_t i = 0; i < count(); ++i) {
-    size_t set = sets_[kLevels - 1].find(i);
-    int numa = matrix_.devices[i].numa;
-    if (!matrix_.devices[i].cpus.empty()) cpus_of.emplace(set, matrix_.devices[i].cpus);
-    if (numa < 0 || node_of_.count(set) != 0 || !taken.insert(numa).second) continue;
-    node_of_[set] = numa;
-  }
-  for (size_t i = 0; i < count(); ++i) {
-    size_t set = sets_[kLevels - 1].find(i);
-    if (node_of_.count(set) != 0) continue;
-    int free = 0;
-    while (!taken.insert(free).second) ++free;
-    node_of_[set] = free;
-  }
-  for (auto& [set, numa] : node_of_) {
-    machine_.numa_nodes.push_back(NumaNode{numa, -1, cpus_of[set]});
-    numa = static_cast<int>(machine_.numa_nodes.size()) - 1;
-  }
-}
-
-int SmiMachine::switch_of(size_t set, bool upper, Attachment at) {
-  auto known = switches_.find({set, upper});
-  if (known != switches_.end()) return known->second;
-  int index = static_cast<int>(machine_.switches.size());
-  Switch made;
-  made.bdf =
-      Bdf{kMadeUp, static_cast<uint8_t>(index % 256), static_cast<uint8_t>(1 + index / 256), 0};
-  made.at = at;
-  machine_.switches.push_back(made);
-  return switches_[{set, upper}] = index;
-}
-
-Attachment SmiMachine::attach(size_t device) {
-  size_t bridge = sets_[2].find(device);
-  if (bridge_of_.count(bridge) == 0) {
-    bridge_of_[bridge] = static_cast<int>(machine_.host_bridges.size());
-    machine_.host_bridges.push_back(HostBridge{kMadeUp, static_cast<uint8_t>(bridge)});
-  }
-  Attachment at{-1, node_of_[sets_[3].find(device)], bridge_of_[bridge]};
-  size_t near = sets_[0].find(device), far = sets_[1].find(device);
-  bool alone = true, alone_in_near = true;
-  for (size_t i = 0; i < count(); ++i) {
-    alone &= i == device || sets_[1].find(i) != far;
-    alone_in_near &= sets_[1].find(i) != far || sets_[0].find(i) == near;
-  }
-  if (alone) return at;
-  // Where there are devices at PXB, all are on switches below a common one.
-  if (!alone_in_near) at.parent = switch_of(far, true, at);
-  at.parent = switch_of(near, false, at);
-  return at;
-}
-
-void SmiMachine::add_device(size_t index) {
-  const SmiDevice& device = matrix_.devices[index];
-  if (device.gpu) {
-    Gpu gpu;
-    gpu.bdf = addresses_[index];
-    gpu.at = attach(index);
-    gpu.ids.vendor = kNvidia;
-    gpu.dev = device.number;
-    // Only the memory of a GPU on NVLink-C2C is a NUMA node.
-    gpu.c2c_links = device.coherent ? 1 : 0;
-    machine_.gpus.push_back(std::move(gpu));
-    return;
-  }
-  Hca hca;
-  hca.name = device.name;
-  hca.named = !is_made_up(device);
-  hca.bdf = addresses_[index];
-  hca.at = attach(index);
-  hca.ports.emplace_back();
-  machine_.hcas.push_back(std::move(hca));
-}
-
-// Where all GPUs have links to all others, and more than a GPU has, NVSwitches connect them.
-bool SmiMachine::has_nvswitch(const std::vector<size_t>& gpus) const {
-  int most = 0;
-  for (size_t i : gpus) {
-    int links = 0;
-    for (size_t j : gpus) links += i == j ? 0 : matrix_.cells[i][j].nvlinks;
-    most = std::max(most, links);
-  }
-  return most > kMostNvLinksOfAGpu;
-}
-
-void SmiMachine::add_nvlinks() {
-  std::vector<size_t> gpus;
-  for (size_t i = 0; i < count(); ++i) {
-    if (matrix_.devices[i].gpu) gpus.push_back(i);
-  }
-  bool nvswitch = has_nvswitch(gpus);
-  for (size_t n = 0; n < gpus.size(); ++n) {
-    int to_switch = 0;
-    for (size_t other : gpus) {
-      int links = other == gpus[n] ? 0 : matrix_.cells[gpus[n]][other].nvlinks;
-      to_switch = std::max(to_switch, links);
-      if (links == 0 || nvswitch) continue;
-      add_nvlink(&machine_.gpus[n], NvLink{NvLink::To::kGpu, addresses_[other], links});
-    }
-    if (!nvswitch || to_switch == 0) continue;
-    add_nvlink(&machine_.gpus[n], NvLink{NvLink::To::kSwitch, std::nullopt, to_switch});
-  }
-}
-
-Result<Machine> SmiMachine::make() {
-  join_all();
-  if (Status status = check(); !status) return forward_error(status);
-  number_nodes();
-  std::array<uint8_t, 2> next = {0, 0x80};  // buses of GPUs and of NICs
-  for (const SmiDevice& device : matrix_.devices) {
-    addresses_.push_back(Bdf{kMadeUp, next[device.gpu ? 0 : 1]++, 0, 0});
-  }
-  for (size_t i = 0; i < count(); ++i) add_device(i);
-  add_nvlinks();
-  bool coherent = std::any_of(matrix_.devices.begin(), matrix_.devices.end(),
-                              [](const SmiDevice& device) { return device.coherent; });
-  if (coherent) machine_.cpu.arch = "arm64";
-  machine_.gpu_links_known = true;
-  sort(&machine_);
-  return std::move(machine_);
-}
-
 }  // namespace
 
+bool has_smi_matrix(std::string_view text) {
+  std::string plain(text);
+  const std::vector<Words> lines = lines_of(&plain);
+  return std::any_of(lines.begin(), lines.end(), is_header);
+}
+
 Result<Machine> nvidia_smi_text(std::string_view text, const std::string& name) {
-  Result<SmiMatrix> matrix = parse_smi_matrix(text);
+  Result<Matrix> matrix = Parser().parse(std::string(text));
   Result<Machine> machine =
       matrix ? SmiMachine(*matrix).make() : Result<Machine>(forward_error(matrix));
   if (!machine) return fail(machine.error().code, name + ": " + machine.error().text);
+  const bool coherent = machine->cpu.arch == "arm64";
   machine->source = "nvidia-smi topo -m in " + name +
-                    " (addresses are made up; speeds and states of ports are unknown";
-  const bool coherent = std::any_of(machine->gpus.begin(), machine->gpus.end(),
-                                    [](const Gpu& gpu) { return gpu.c2c_links > 0; });
-  if (coherent) machine->source += "; NVLink-C2C and an Arm CPU are inferred from GPU NUMA ID";
-  machine->source += ")";
+                    " (addresses are made up; speeds and states of ports are unknown" +
+                    (coherent ? "; NVLink-C2C and an Arm CPU are inferred from GPU NUMA ID)" : ")");
   return machine;
 }
 

@@ -1,4 +1,15 @@
-// A machine from the text of `nvidia-smi topo -m`; nvidia_smi_matrix.h describes the text.
+// A machine from the text that `nvidia-smi topo -m` prints, as people paste it into tickets:
+//
+//           GPU0    GPU1    NIC0    CPU Affinity    NUMA Affinity    GPU NUMA ID
+//   GPU0     X      NV18    PIX     0-47            0                N/A
+//   GPU1    NV18     X      SYS     48-95           1                N/A
+//   NIC0    PIX     SYS      X
+//
+//   NIC Legend:
+//     NIC0: mlx5_0
+//
+// Older drivers have the names of NICs in the matrix and no legend of them. The text may be
+// indented, quoted by '>', underlined (ANSI codes) and surrounded by other lines.
 #pragma once
 
 #include <string>
@@ -9,12 +20,15 @@
 
 namespace gdr::topology {
 
+// Returns whether the text has the line that names the columns.
+bool has_smi_matrix(std::string_view text);
+
 // Returns a machine in which all devices are as far from each other as the matrix says: devices
 // that are PIX share a switch, those that are PXB share a switch above theirs, and so on. Addresses
-// are made up, in the domain ffff; Machine::source says so. Unknown are also speeds, links, states
-// of ports, and the GPUs' place on PCI where NVLinks hide it. Fails with InvalidArgument where the
-// text has no whole matrix, or where its cells contradict each other; the text names the two
-// devices.
+// are made up, in the domain ffff; Machine::source says so. Unknown are also CPUs, speeds, links,
+// states of ports, and the GPUs' place on PCI where NVLinks hide it. Fails with InvalidArgument
+// where a row or a cell is missing or cannot be right, the legend names a NIC without a column, or
+// cells contradict each other; the text names the line or the two devices.
 Result<Machine> nvidia_smi(const std::string& file);
 
 // Reads the text itself; errors name it by `name`.

@@ -4,7 +4,7 @@
 #include <cerrno>
 #include <fstream>
 
-#include "tools/sources/nvidia_smi_matrix.h"
+#include "tools/sources/nvidia_smi.h"
 
 namespace gdr::tools::topo {
 namespace {

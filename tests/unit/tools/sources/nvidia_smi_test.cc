@@ -3,9 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "tests/unit/topology/machine_checks.h"
-#include "tools/sources/nvidia_smi_matrix.h"
 #include "topology/path_class.h"
-#include "topology/sources/nccl_xml_writer.h"
 
 namespace gdr::topology {
 namespace {
@@ -52,32 +50,12 @@ std::string row_of(const Machine& machine, size_t gpu) {
   return row;
 }
 
-// Terminals wrap long lines, and pasting keeps the breaks: columns are then on lines of their own.
-TEST(NvidiaSmi, LegendOfNicsWithoutColumns_IsAnError) {
-  EXPECT_THAT(
-      error_of_smi("GPU0 NIC0\n NIC1 CPU Affinity\nGPU0 X PIX\n SYS 0-13\nNIC0 PIX X\n SYS\n"
-                   "NIC Legend:\n  NIC0: mlx5_0\n  NIC1: mlx5_1\n"),
-      HasSubstr("the legend names NIC1, which the matrix has no column for"));
-}
-
 TEST(NvidiaSmi, NicWithoutALegend_HasNoNameThatVerbsKnows) {
   EXPECT_FALSE(read_smi("GPU0 NIC0 CPU Affinity\nGPU0 X PIX 0-13\nNIC0 PIX X\n").hcas[0].named);
   EXPECT_TRUE(read_smi(kOldAndQuoted).hcas[0].named);
 }
 
-TEST(NvidiaSmi, LinesBehindTheNameOfANode_AreRead) {
-  const std::string line = "node17: ", text = kTwoSockets;
-  std::string prefixed = line;
-  for (char c : text) prefixed += c == '\n' ? "\n" + line : std::string(1, c);
-  const Machine machine = read_smi(prefixed);
-  ASSERT_EQ(machine.hcas.size(), 3u);
-  EXPECT_EQ(machine.hcas[2].name, "mlx5_bond_0");
-  EXPECT_TRUE(machine.hcas[2].named);
-  EXPECT_EQ(row_of(machine, 0), row_of(read_smi(kTwoSockets), 0));
-  EXPECT_TRUE(has_smi_matrix(prefixed));
-}
-
-TEST(NvidiaSmi, Read_Matrix_GivesItsDistances) {
+TEST(NvidiaSmi, Read_Matrix_GivesItsDistancesAndSaysWhatIsMadeUp) {
   Machine machine = read_smi(kTwoSockets);
   EXPECT_EQ(counts_of(machine), (Counts{4, 3, 4, 2}));
   EXPECT_EQ(machine.hcas[1].name, "mlx5_3");
@@ -87,15 +65,9 @@ TEST(NvidiaSmi, Read_Matrix_GivesItsDistances) {
   EXPECT_EQ(row_of(machine, 3), "SYS PHB SYS");
   EXPECT_EQ(numa_id(machine, machine.gpus[3].at), 1);
   EXPECT_EQ(machine.gpus[2].dev, 2);
-}
-
-TEST(NvidiaSmi, Read_Matrix_SaysWhatIsMadeUpOrUnknown) {
-  Machine machine = read_smi(kTwoSockets);
   EXPECT_THAT(machine.source, HasSubstr("addresses are made up"));
   EXPECT_EQ(machine.gpus[0].bdf.domain, 0xffffu);
   EXPECT_EQ(machine.hcas[0].ports.at(0), Port{});
-  EXPECT_EQ(machine.gpus[0].link, PciLink{});
-  EXPECT_FALSE(machine.nccl_file);
 }
 
 TEST(NvidiaSmi, Read_NvLinks_AreToSwitchesWhereAGpuCannotHaveThatMany) {
@@ -115,24 +87,6 @@ TEST(NvidiaSmi, Read_OldDriversText_HasTheNamesOfTheColumns) {
   EXPECT_EQ(machine.hcas[0].name, "mlx5_0");
   EXPECT_EQ(row_of(machine, 0), "PIX SYS");
   EXPECT_EQ(row_of(machine, 1), "PHB SYS");
-}
-
-TEST(NvidiaSmi, Read_CpuAffinity_IsThatOfTheNode) {
-  const Machine machine = read_smi(kTwoSockets);
-  EXPECT_EQ(machine.numa_nodes.at(0).cpus, "0000ffff,ffffffff");
-  EXPECT_EQ(machine.numa_nodes.at(1).cpus, "ffffffff,ffff0000,00000000");
-  EXPECT_THAT(nccl_xml_text_of(machine), HasSubstr("affinity=\"ffffffff,ffff0000,00000000\""));
-  EXPECT_EQ(read_smi(kOldAndQuoted).numa_nodes.at(0).cpus, "00003fff");
-}
-
-// CPUs that belong to more than one node, or that the driver does not know.
-TEST(NvidiaSmi, Read_CpuAffinityOfNoSingleNode_IsUnknown) {
-  const std::string header = "GPU0 NIC0 CPU Affinity NUMA Affinity\nGPU0 X PIX ";
-  const std::string nic = "\nNIC0 PIX X\n";
-  EXPECT_EQ(read_smi(header + "0-7 0" + nic).numa_nodes.at(0).cpus, "000000ff");
-  for (const char* affinity : {"0-7 0-1", "N/A 0", "N/A N/A", "0-99999 0"}) {
-    EXPECT_EQ(read_smi(header + affinity + nic).numa_nodes.at(0).cpus, "") << affinity;
-  }
 }
 
 // Grace Hopper: the memory of a GPU is a NUMA node only where NVLink-C2C connects it.
@@ -160,6 +114,11 @@ TEST(NvidiaSmi, Read_TextThatCannotBeRight_IsAnErrorThatSaysWhere) {
            Case{"GPU0 NIC0 NIC1\nGPU0 X PIX SYS\nNIC0 PIX X PIX\nNIC1 SYS PIX X\n",
                 "contradicts itself: GPU0 and NIC1 are SYS, but by their distances to other "
                 "devices PIX"},
+           // Terminals wrap long lines, and pasting keeps the breaks: columns are then on lines of
+           // their own.
+           Case{"GPU0 NIC0\n NIC1 CPU Affinity\nGPU0 X PIX\n SYS 0-13\nNIC0 PIX X\n SYS\n"
+                "NIC Legend:\n  NIC0: mlx5_0\n  NIC1: mlx5_1\n",
+                "the legend names NIC1, which the matrix has no column for"},
        }) {
     EXPECT_THAT(error_of_smi(one.text), HasSubstr(one.error));
   }
