@@ -8,8 +8,8 @@
 
 #include "tools/topo/checks.h"
 #include "tools/topo/file_content.h"
-#include "tools/topo/file_format.h"
 #include "tools/topo/inspect.h"
+#include "tools/topo/read_file.h"
 
 namespace gdr::tools::doctor {
 namespace {

@@ -1,7 +1,6 @@
-#include "tools/prediction/flatten.h"
-
 #include <algorithm>
 
+#include "tools/prediction/graph.h"
 #include "topology/broadcom.h"
 
 namespace gdr::topology::nccl {

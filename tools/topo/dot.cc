@@ -52,29 +52,12 @@ std::string hca_line(const RailDecision& decision, int index) {
   return device_line(fmt::format("hca{}", index), label, hca_colour(decision, index));
 }
 
-const char* kind_name(TreeNode::Kind kind) {
-  switch (kind) {
-    case TreeNode::Kind::kMachine:
-      return "machine";
-    case TreeNode::Kind::kPackage:
-      return "package";
-    case TreeNode::Kind::kNumaNode:
-      return "numa";
-    case TreeNode::Kind::kHostBridge:
-      return "bridge";
-    case TreeNode::Kind::kSwitch:
-      return "switch";
-  }
-  return "";
-}
-
 // Returns a box with what is in it. Graphviz draws no empty cluster, so an empty box gets an
 // invisible point. `number` counts the boxes, to make their names unique.
 std::string cluster(const RailDecision& decision, const TreeNode& node, int depth, int* number) {
   std::string indent(static_cast<size_t>(depth) * 2, ' ');
   int own = (*number)++;
-  std::string text =
-      fmt::format("{}subgraph cluster_{}_{} {{\n", indent, kind_name(node.kind), own);
+  std::string text = fmt::format("{}subgraph cluster_{} {{\n", indent, own);
   text += fmt::format("{}  label={};\n", indent, quoted(node_label(decision.machine, node)));
   bool empty = node.gpus.empty() && node.hcas.empty() && node.children.empty();
   if (empty) text += fmt::format("{}  empty{} [style=invis, shape=point];\n", indent, own);

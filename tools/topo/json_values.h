@@ -45,7 +45,4 @@ Json array_of(size_t count, F&& make) {
 // The keys that describe the machine: "source" to "hcas".
 void add_machine(const Machine& machine, Json* root);
 
-// The value of the key "nccl": what NCCL core will decide.
-Json nccl_json(const RailDecision& decision);
-
 }  // namespace gdr::tools::topo

@@ -98,4 +98,15 @@ std::string hca_colour(const RailDecision& decision, size_t hca);
 // Returns black or white, whichever is easier to read on the colour.
 const char* text_colour_on(const std::string& colour);
 
+// Returns the devices that NCCL uses for a GPU, in the order of its channels, and the GPU over
+// which it reaches one by PXN: "mlx5_0:1, mlx5_1:1 over GPU4"; "none".
+std::string choice_text(const RailDecision& decision, size_t gpu);
+
+// Returns a value of NCCL_NETDEVS_POLICY: "AUTO", "ALL" or "MAX:2".
+std::string policy_text(const topology::nccl::NetDevicesPolicy& policy);
+
+// Returns the release and the settings that differ from its defaults: "NCCL 2.30.7,
+// NCCL_NET_GDR_LEVEL=PXB".
+std::string release_text(const topology::nccl::Settings& settings);
+
 }  // namespace gdr::tools::topo

@@ -6,7 +6,6 @@
 
 #include "tools/prediction/rail_agreement.h"
 #include "tools/topo/labels.h"
-#include "tools/topo/nccl_choice.h"
 #include "tools/topo/render.h"
 #include "tools/topo/text_table.h"
 

@@ -4,17 +4,17 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <utility>
 
 #include "tools/common/exit_codes.h"
-#include "tools/topo/file_format.h"
+#include "tools/prediction/rail_agreement.h"
 #include "tools/topo/inspect.h"
 #include "tools/topo/labels.h"
 #include "tools/topo/nodes.h"
 #include "tools/topo/picture_header.h"
+#include "tools/topo/read_file.h"
 #include "tools/topo/render.h"
-#include "tools/topo/reports.h"
+#include "tools/topo/text_table.h"
 #include "topology/grouping.h"
 #include "topology/grouping_check.h"
 #include "topology/sources/nccl_xml_writer.h"
@@ -57,7 +57,7 @@ void add_findings(const std::string& node, const Findings& findings, Outcome* ou
   }
 }
 
-Result<std::string> view_text(const Inspection& inspection, View view) {
+std::string view_text(const Inspection& inspection, View view) {
   const RailDecision& decision = inspection.decision;
   switch (view) {
     case View::kJson:
@@ -88,6 +88,67 @@ Findings findings_of_grouping(const RailDecision& decision) {
   return findings;
 }
 
+// Returns "400 Gb/s" or, for different speeds of rails, "200-400 Gb/s".
+std::string rail_speeds(const RailDecision& decision) {
+  int least = 0, most = 0;
+  for (const Rail& rail : decision.plan.rails) {
+    const int speed = port_of(decision.machine, rail.port).speed_mbps;
+    if (!rail.usable || speed == 0) continue;
+    least = least == 0 ? speed : std::min(least, speed);
+    most = std::max(most, speed);
+  }
+  if (most == 0) return "-";
+  return least == most ? speed_text(most) : fmt::format("{:g}-{}", least / 1e3, speed_text(most));
+}
+
+// Returns the class of the longest path between a GPU and its own rail.
+std::string farthest_path(const RailDecision& decision) {
+  std::optional<PathClass> farthest;
+  for (size_t gpu = 0; gpu < decision.machine.gpus.size(); ++gpu) {
+    const Rail* rail = decision.plan.first_rail_of(gpu);
+    if (rail == nullptr) continue;
+    const PathClass path = path_between(decision, gpu, static_cast<size_t>(rail->port.hca));
+    if (!farthest.has_value() || path > *farthest) farthest = path;
+  }
+  return farthest ? topology::to_string(*farthest) : "-";
+}
+
+size_t direct_gpus(const RailDecision& decision) {
+  size_t direct = 0;
+  for (size_t gpu = 0; gpu < decision.machine.gpus.size(); ++gpu) {
+    const Rail* rail = decision.plan.first_rail_of(gpu);
+    if (rail == nullptr) continue;
+    const auto verdicts = verdicts_between(decision, gpu, static_cast<size_t>(rail->port.hca));
+    if (verdicts.receive.direct && verdicts.send.direct) ++direct;
+  }
+  return direct;
+}
+
+std::string part_text(size_t part, size_t whole) {
+  return part == whole ? std::to_string(whole) : fmt::format("{} of {}", part, whole);
+}
+
+// Returns a line of the table of several machines.
+TextRow summary_of(const std::string& node, const Inspection& inspection) {
+  const RailDecision& decision = inspection.decision;
+  const size_t gpus = decision.machine.gpus.size();
+  const auto usable =
+      static_cast<size_t>(std::count_if(decision.plan.rails.begin(), decision.plan.rails.end(),
+                                        [](const Rail& rail) { return rail.usable; }));
+  const std::vector<topology::Disagreement> different = topology::disagreements(decision);
+  const bool follows =
+      std::all_of(different.begin(), different.end(), [](const auto& one) { return one.as_good; });
+  const bool predicted = gpus > 0 && !decision.prediction.devices().empty();
+  return {node,
+          std::to_string(gpus),
+          std::to_string(decision.machine.hcas.size()),
+          part_text(usable, decision.plan.rails.size()),
+          rail_speeds(decision),
+          farthest_path(decision),
+          gpus == 0 ? "-" : part_text(direct_gpus(decision), gpus),
+          !predicted ? "-" : (follows ? "rails" : "others")};
+}
+
 // NCCL finds devices in its file by their addresses, and the text of nvidia-smi has none.
 Status check_addresses(const std::string& source, View view) {
   if (source == "live" || (view != View::kNcclXml && view != View::kGroupedNcclXml)) return {};
@@ -114,23 +175,19 @@ Outcome view_mode(const Request& request, View view, bool with_picture) {
     add_error("", inspection.error(), &outcome);
     return outcome;
   }
-  Result<std::string> text = view_text(*inspection, view);
-  if (!text) {
-    add_error("", text.error(), &outcome);
-    return outcome;
-  }
   add_findings("", inspection->decision.findings, &outcome);
   if (view == View::kGroupedNcclXml) {
     add_findings("", findings_of_grouping(inspection->decision), &outcome);
   }
-  outcome.results = std::move(*text);
+  outcome.results = view_text(*inspection, view);
   if (with_picture) outcome.picture = svg_text(inspection->decision, picture_date());
   return outcome;
 }
 
 Outcome fleet_mode(const Request& request, View view) {
   Outcome outcome;
-  std::vector<Summary> summaries;
+  std::vector<TextRow> summaries = {
+      {"node", "GPUs", "HCAs", "rails", "speed", "path", "GPUDirect", "NCCL uses"}};
   for (const Node& node : read_nodes(request.options, request.sources)) {
     if (!node.inspection) {
       add_error(node.name, node.inspection.error(), &outcome);
@@ -145,7 +202,7 @@ Outcome fleet_mode(const Request& request, View view) {
       summaries.push_back(summary_of(node.name, *node.inspection));
     }
   }
-  if (view != View::kJson && !summaries.empty()) outcome.results = summary_table(summaries);
+  if (view != View::kJson && summaries.size() > 1) outcome.results = aligned(summaries, "");
   return outcome;
 }
 

@@ -6,8 +6,6 @@
 #include <ctime>
 #include <set>
 
-#include "tools/topo/nccl_choice.h"
-
 namespace gdr::tools::topo {
 namespace {
 

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
 #include "topology/model.h"
@@ -10,14 +11,25 @@
 
 namespace gdr::tools::topo {
 
-// Reads the machine of a file (see file_format.h). `host` is as InspectOptions::host. Fails with
+enum class FileFormat {
+  kHwloc,      // <topology>, as `lstopo file.xml` writes it
+  kNccl,       // <system>, as NCCL writes it with NCCL_TOPO_DUMP_FILE
+  kNvidiaSmi,  // the text of `nvidia-smi topo -m`
+};
+
+// Returns the format by the name of the root element, or by the line of text that names the
+// columns, which the text or file has within its first MiB. The error is InvalidUsage; it names all
+// formats and the programs that write them, or for JSON the options that take it.
+Result<FileFormat> file_format(std::string_view text);
+Result<FileFormat> file_format_of(const std::string& file);
+
+// Reads the machine of a file. `host` is as InspectOptions::host. Fails with
 // kInvalidUsage where the file does not have that host.
 Result<topology::Machine> read_file(const std::string& file, topology::Selection selection,
                                     const std::optional<std::string>& host);
 
 // Reads a folder with the /sys and /proc of another machine, as hwloc-gather-topology packs them.
-// Fails with kInvalidUsage where it is another folder. Sets HWLOC_FSROOT for the while: no other
-// thread may use the process environment.
+// Fails with kInvalidUsage where it is another folder. Sets HWLOC_FSROOT for the while.
 Result<topology::Machine> read_gathered(const std::string& folder,
                                         const topology::Selection& selection);
 

@@ -11,7 +11,6 @@
 #include "tools/topo/rail_curve.h"
 #include "tools/topo/render.h"
 #include "tools/topo/svg_canvas.h"
-#include "tools/topo/svg_parts.h"
 
 namespace gdr::tools::topo {
 namespace {

@@ -5,7 +5,6 @@
 
 #include "tools/topo/links.h"
 #include "tools/topo/svg_canvas.h"
-#include "tools/topo/svg_parts.h"
 
 namespace gdr::tools::topo {
 namespace {

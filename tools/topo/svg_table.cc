@@ -3,9 +3,7 @@
 #include <algorithm>
 
 #include "tools/prediction/rail_agreement.h"
-#include "tools/topo/nccl_choice.h"
 #include "tools/topo/svg_canvas.h"
-#include "tools/topo/svg_parts.h"
 
 namespace gdr::tools::topo {
 namespace {

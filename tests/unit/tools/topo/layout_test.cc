@@ -2,9 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "tests/unit/tools/topo/random_machine.h"
-#include "tests/unit/tools/topo/rects.h"
-#include "tests/unit/topology/machines.h"
+#include "tests/unit/tools/topo/picture.h"
 
 namespace gdr::tools::topo {
 namespace {
@@ -52,8 +50,7 @@ TEST(Layout, KnownMachines_LieInThePictureAndApart) {
 TEST(Layout, RandomMachines_LieInThePictureAndApart) {
   for (unsigned seed = 1; seed <= 40; ++seed) {
     SCOPED_TRACE(seed);
-    RandomMachine machines(seed);
-    expect_tidy(lay_out(scene_of(machines.make(static_cast<int>(seed % 17), 8, 4))));
+    expect_tidy(lay_out(scene_of(random_picture(seed))));
   }
 }
 

@@ -26,22 +26,20 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-// The n-th line whose first word this is, as words.
-std::vector<std::string> words_of(const std::string& text, const std::string& first, int n = 0) {
-  for (const std::string& line : lines_of(text)) {
-    std::istringstream in(line);
-    std::vector<std::string> words;
-    for (std::string word; in >> word;) words.push_back(word);
-    if (!words.empty() && words[0] == first && n-- == 0) return words;
-  }
-  return {};
-}
-
 std::vector<std::string> words(const std::string& text) {
   std::istringstream in(text);
   std::vector<std::string> all;
   for (std::string word; in >> word;) all.push_back(word);
   return all;
+}
+
+// The n-th line whose first word this is, as words.
+std::vector<std::string> words_of(const std::string& text, const std::string& first, int n = 0) {
+  for (const std::string& line : lines_of(text)) {
+    const std::vector<std::string> all = words(line);
+    if (!all.empty() && all[0] == first && n-- == 0) return all;
+  }
+  return {};
 }
 
 TEST(Matrix, TwoSockets_RowsAreThoseOfNvidiaSmi) {
@@ -68,25 +66,18 @@ TEST(Matrix, AnyMachine_ColumnsLineUpWithoutTabs) {
   EXPECT_THAT(text, Not(HasSubstr("\t")));
 }
 
-TEST(Matrix, NvlinkToSwitches_CountsLinks) {
+TEST(Matrix, NvLinks_AreCountedOrAQuestionMark) {
   std::string text = matrix_text(scene_of(with_nvlink()));
   EXPECT_EQ(words_of(text, "GPU0", 1)[2], "NV18");
   EXPECT_THAT(text, HasSubstr("NV#"));
-}
-
-TEST(Matrix, NvlinksThatTheSourceDoesNotState_AreAQuestionMark) {
   Machine machine = flat(2, 1);
-  std::string text = matrix_text(scene_of(machine));
+  text = matrix_text(scene_of(machine));
   EXPECT_EQ(words_of(text, "GPU0", 1), words("GPU0 X ? PHB N/A 0"));
   EXPECT_THAT(text, HasSubstr("?    = unknown"));
   machine.gpu_links_known = true;
   text = matrix_text(scene_of(machine));
   EXPECT_EQ(words_of(text, "GPU0", 1), words("GPU0 X PHB PHB N/A 0"));
   EXPECT_THAT(text, Not(HasSubstr("= unknown")));
-}
-
-TEST(Matrix, UnknownCpus_AreNotAvailable) {
-  EXPECT_EQ(words_of(matrix_text(scene_of(flat(1, 1))), "GPU0", 1), words("GPU0 X PHB N/A 0"));
 }
 
 TEST(Matrix, Legend_ExplainsWordsInUseOnly) {
@@ -96,26 +87,19 @@ TEST(Matrix, Legend_ExplainsWordsInUseOnly) {
   EXPECT_THAT(text, HasSubstr("\nNIC Legend:\n\n  NIC0: mlx5_0\n"));
 }
 
-TEST(Matrix, Rails_NameWhatServesWhom) {
-  std::string text = matrix_text(scene_of(two_sockets_with_switches()));
-  EXPECT_EQ(words_of(text.substr(text.find("\nRails\n")), "2"),
-            words("2 mlx5_2:1 0000:54:00.0 1 400 Gb/s active GPU4, GPU5"));
-}
-
-TEST(Matrix, PortThatIsDown_IsARailWithoutGpus) {
+TEST(Matrix, RailsAndExcludedPorts_NameWhatServesWhom) {
   Machine machine = two_sockets_with_switches();
   machine.hcas[0].ports[0].state = Port::State::kDown;
-  std::string text = matrix_text(scene_of(machine));
-  EXPECT_THAT(text.substr(text.find("\nRails\n")), HasSubstr("none: the port is down"));
-}
-
-TEST(Matrix, ExcludedPorts_HaveTheirReason) {
-  RailDecision scene = scene_of(two_sockets_with_switches());
-  std::string text = matrix_text(scene);
+  RailDecision scene = scene_of(machine);
+  std::string text = matrix_text(scene), rails = text.substr(text.find("\nRails\n"));
+  EXPECT_EQ(words_of(rails, "2"), words("2 mlx5_2:1 0000:54:00.0 1 400 Gb/s active GPU4, GPU5"));
+  EXPECT_THAT(rails, HasSubstr("none: the port is down"));
   std::string section = text.substr(text.find("\nExcluded ports\n"));
   ASSERT_EQ(scene.plan.excluded.size(), 2u);
   EXPECT_THAT(section, HasSubstr("mlx5_4:1  " + scene.plan.excluded[0].reason));
   EXPECT_THAT(section, HasSubstr("mlx5_4:2  " + scene.plan.excluded[1].reason));
+  EXPECT_THAT(matrix_text(scene_of(flat(1, 1)), {}, "--rail-map"),
+              HasSubstr("\nRails, by --rail-map\n"));
 }
 
 TEST(Matrix, Gpus_HaveVerdictAndNcclsChoice) {
@@ -209,12 +193,6 @@ TEST(Matrix, EmptyMachine_IsASentenceInPlaceOfTables) {
   EXPECT_THAT(text, StartsWith("The machine shows neither a GPU nor an HCA."));
   EXPECT_THAT(text, Not(HasSubstr("Affinity")));
   EXPECT_THAT(text, HasSubstr("\n  efa_0:1 is an EFA\n"));
-}
-
-TEST(Matrix, RailsByAMap_SayWhereItComesFrom) {
-  EXPECT_THAT(matrix_text(scene_of(flat(1, 1))), HasSubstr("\nRails\n"));
-  EXPECT_THAT(matrix_text(scene_of(flat(1, 1)), {}, "--rail-map"),
-              HasSubstr("\nRails, by --rail-map\n"));
 }
 
 // NCCL then uses every device for every GPU, in any number of lines.

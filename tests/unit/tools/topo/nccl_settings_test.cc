@@ -18,14 +18,11 @@ topology::nccl::Settings settings_of(const config::Environment& environment) {
   return settings;
 }
 
-TEST(NcclSettings, Unset_AreTheDefaults) {
-  const topology::nccl::Settings settings = settings_of({{"NCCL_NET_GDR_C2C", ""}});
-  EXPECT_FALSE(settings.gdr_c2c.has_value());
-  EXPECT_FALSE(settings.p2p_level.has_value());
-  EXPECT_EQ(settings.net_devices.kind, Kind::kAuto);
-}
-
 TEST(NcclSettings, EachVariable_ReachesItsOwnField) {
+  const topology::nccl::Settings unset = settings_of({{"NCCL_NET_GDR_C2C", ""}});
+  EXPECT_FALSE(unset.gdr_c2c.has_value());
+  EXPECT_FALSE(unset.p2p_level.has_value());
+  EXPECT_EQ(unset.net_devices.kind, Kind::kAuto);
   EXPECT_TRUE(settings_of({{"NCCL_NET_GDR_MLOPART", "2"}}).gdr_mlopart);
   EXPECT_EQ(settings_of({{"NCCL_PXN_C2C", "0"}}).pxn_c2c, false);
   EXPECT_TRUE(settings_of({{"NCCL_NVB_DISABLE", "1"}}).nvb_disable);
@@ -36,19 +33,20 @@ TEST(NcclSettings, EachVariable_ReachesItsOwnField) {
   for (const char* on : {"1", "2", "-1", "0x10"}) {
     EXPECT_EQ(settings_of({{"NCCL_NET_GDR_C2C", on}}).gdr_c2c, true) << on;
   }
-}
-
-TEST(NcclSettings, PeerAccessDisabled_CountsBeforeTheLevel) {
+  // NCCL_P2P_DISABLE counts before the level.
   const config::Environment level = {{"NCCL_P2P_LEVEL", "PHB"}, {"NCCL_P2P_DISABLE", "1"}};
   EXPECT_EQ(settings_of(level).p2p_level, PathClass::kLoc);
   EXPECT_FALSE(settings_of({{"NCCL_P2P_DISABLE", "0"}}).p2p_level.has_value());
 }
 
 TEST(NcclSettings, Policy_IsReadInEitherCase) {
-  EXPECT_EQ(settings_of({{"NCCL_NETDEVS_POLICY", "auto"}}).net_devices.kind, Kind::kAuto);
-  EXPECT_EQ(settings_of({{"NCCL_NETDEVS_POLICY", "All"}}).net_devices.kind, Kind::kAll);
-  EXPECT_EQ(settings_of({{"NCCL_NETDEVS_POLICY", "max:3"}}).net_devices.kind, Kind::kMax);
-  EXPECT_EQ(settings_of({{"NCCL_NETDEVS_POLICY", "max:3"}}).net_devices.max, 3);
+  const auto policy = [](const char* text) {
+    return settings_of({{"NCCL_NETDEVS_POLICY", text}}).net_devices;
+  };
+  EXPECT_EQ(policy("auto").kind, Kind::kAuto);
+  EXPECT_EQ(policy("All").kind, Kind::kAll);
+  EXPECT_EQ(policy("max:3").kind, Kind::kMax);
+  EXPECT_EQ(policy("max:3").max, 3);
 }
 
 TEST(NcclSettings, WhatNcclIgnores_IsAnErrorAndTheDefaultCounts) {
