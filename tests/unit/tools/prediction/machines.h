@@ -38,14 +38,6 @@ inline Prediction predict_all(const Machine& machine, const Settings& settings) 
   return Prediction(machine, all_ports(machine), settings);
 }
 
-inline size_t device_named(const Machine& machine, const std::string& name) {
-  for (size_t i = 0; i < machine.hcas.size(); ++i) {
-    if (machine.hcas[i].name == name) return i;
-  }
-  ADD_FAILURE() << "no " << name;
-  return 0;
-}
-
 // Machines made by hand: x86 by AMD, PCIe 4.0 everywhere, two NUMA nodes.
 class MadeMachine {
  public:

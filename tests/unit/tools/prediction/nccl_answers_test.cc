@@ -1,5 +1,6 @@
 // nccl::Prediction against what NCCL's own graph code answered on committed and random machines.
-// nccl_answers.json has a case a line; docs/nccl-choice.md says how it was made.
+// nccl_answers.json has a case a line, with the topology file of a random machine (`xml`);
+// docs/nccl-choice.md says how it was made.
 //
 // A row is a GPU: its routes to all GPUs, and to and from all devices, each as class, bandwidth in
 // GB/s and number of links ("PIX24/4"); then ">2" where PXN leads over GPU2, "+" for GPUDirect, "*"
@@ -15,7 +16,6 @@
 #include <sstream>
 
 #include "plugin/config/load.h"
-#include "tests/unit/tools/prediction/random_machine.h"
 #include "tools/prediction/prediction.h"
 #include "tools/topo/nccl_settings.h"
 #include "topology/sources/nccl_xml.h"
@@ -33,9 +33,9 @@ std::string text_of(const std::string& file) {
   return text.str();
 }
 
-std::string machine_text(const std::string& name) {
-  if (name.starts_with("seed ")) return random_machine(std::stoull(name.substr(5)));
-  return text_of(GDR_TOPOLOGIES "/" + name);
+std::string machine_text(const Json& answer) {
+  if (answer.contains("xml")) return answer["xml"];
+  return text_of(GDR_TOPOLOGIES "/" + answer["machine"].get<std::string>());
 }
 
 Settings settings_of(const Json& answer) {
@@ -131,7 +131,7 @@ TEST(NcclAnswers, EveryCase_IsPredicted) {
   for (const Json& answer : answers) {
     SCOPED_TRACE(fmt::format("{}, NCCL {}, {}", answer["machine"].get<std::string>(),
                              answer["nccl"].get<std::string>(), answer["env"].get<std::string>()));
-    const std::string text = machine_text(answer["machine"]);
+    const std::string text = machine_text(answer);
     const Result<Machine> machine = nccl_xml_text(text);
     ASSERT_TRUE(machine) << machine.error().text;
     const Prediction nccl(*machine, devices_of(*machine, text), settings_of(answer));

@@ -14,25 +14,32 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-// Two GPUs and two HCAs on one NUMA node without switches; a map crosses them.
-PredictedRails crossed(const char* map) {
+// GPUs and HCAs on one NUMA node without switches, all alike.
+Machine alike(int gpus, int hcas) {
   Machine machine;
   machine.cpu = Cpu{"x86_64", "GenuineIntel", 6, 143};
   machine.numa_nodes = {NumaNode{0, -1, ""}};
-  for (int i = 0; i < 2; ++i) {
+  for (int i = 0; i < gpus; ++i) {
     machine.gpus.push_back(make_gpu(bdf_of(1 + i), Attachment{-1, 0, -1, -1}));
-    machine.hcas.push_back(
-        make_hca("mlx5_" + std::to_string(i), bdf_of(17 + i), Attachment{-1, 0, -1, -1}));
   }
-  return scene_of(machine, {}, {{}, RailMap::parse(map).value()});
+  for (int i = 0; i < hcas; ++i) {
+    machine.hcas.push_back(
+        make_hca("mlx5_" + std::to_string(i), bdf_of(32 + i), Attachment{-1, 0, -1, -1}));
+  }
+  return machine;
+}
+
+PredictedRails with_map(const Machine& machine, const char* map,
+                        const nccl::Settings& settings = {}) {
+  return scene_of(machine, settings, {{}, RailMap::parse(map).value()});
 }
 
 TEST(Disagreements, RailsThatNcclFollows_AreNone) {
-  EXPECT_THAT(disagreements(crossed("GPU0=mlx5_0;GPU1=mlx5_1")), IsEmpty());
+  EXPECT_THAT(disagreements(with_map(alike(2, 2), "GPU0=mlx5_0;GPU1=mlx5_1")), IsEmpty());
 }
 
 TEST(Disagreements, TieThatNcclBreaksOtherwise_HasReasonAndAFixThatWorks) {
-  const PredictedRails decision = crossed("GPU0=mlx5_1;GPU1=mlx5_0");
+  const PredictedRails decision = with_map(alike(2, 2), "GPU0=mlx5_1;GPU1=mlx5_0");
   const std::vector<Disagreement> found = disagreements(decision);
   ASSERT_THAT(found, SizeIs(2));
   EXPECT_EQ(found[0].gpu, 0u);
@@ -48,14 +55,14 @@ TEST(Disagreements, TieThatNcclBreaksOtherwise_HasReasonAndAFixThatWorks) {
 
 TEST(Disagreements, GpuWithAllHcas_NeedsThePolicy) {
   const std::vector<Disagreement> found =
-      disagreements(crossed("GPU0=mlx5_0,mlx5_1;GPU1=mlx5_0,mlx5_1"));
+      disagreements(with_map(alike(2, 2), "GPU0=mlx5_0,mlx5_1;GPU1=mlx5_0,mlx5_1"));
   ASSERT_THAT(found, SizeIs(2));
   EXPECT_THAT(found[1].reason, HasSubstr("divides the HCAs"));
   EXPECT_EQ(found[1].fix, "set NCCL_NETDEVS_POLICY=ALL");
 }
 
 TEST(Disagreements, FasterHcaFartherAway_IsNamedWithBandwidths) {
-  PredictedRails decision = crossed("GPU0=mlx5_0;GPU1=mlx5_1");
+  PredictedRails decision = with_map(alike(2, 2), "GPU0=mlx5_0;GPU1=mlx5_1");
   decision.machine.hcas[0].ports[0].speed_mbps = 100000;
   decision.prediction = predict(decision.machine, decision.plan, {});
   const std::vector<Disagreement> found = disagreements(decision);
@@ -97,27 +104,14 @@ TEST(Disagreements, HcaBelowTheSameCpu_IsAsGoodThroughHostMemory) {
 // slow. GPU0 sends by PXN over GPU1 to mlx5_1, faster than to its rail, and receives through the
 // slow link.
 TEST(Disagreements, FasterSendsWithSlowerReceives_AreNotAsGood) {
-  Machine machine;
-  machine.cpu = Cpu{"x86_64", "GenuineIntel", 6, 143};
-  machine.numa_nodes = {NumaNode{0, -1, ""}};
-  Switch slow;
-  slow.bdf = bdf_of(8);
-  slow.at = Attachment{-1, 0, -1, -1};
-  slow.link = PciLink{8, 8};
-  machine.switches.push_back(slow);
-  for (int i = 0; i < 3; ++i) {
-    machine.gpus.push_back(make_gpu(bdf_of(1 + i), Attachment{i == 1 ? 0 : -1, 0, -1, -1}));
-    machine.gpus[static_cast<size_t>(i)].link = PciLink{32, 16};
-  }
-  for (int i = 0; i < 2; ++i) {
-    machine.hcas.push_back(make_hca("mlx5_" + std::to_string(i), bdf_of(17 + i),
-                                    Attachment{i == 1 ? 0 : -1, 0, -1, -1}));
-    machine.hcas[static_cast<size_t>(i)].link = PciLink{i == 1 ? 32.0 : 16.0, 16};
-  }
+  Machine machine = alike(3, 2);
+  machine.gpus[1].at.parent = add_switch(&machine, bdf_of(64), Attachment{-1, 0, -1});
+  machine.hcas[1].at.parent = machine.gpus[1].at.parent;
+  machine.switches[0].link = PciLink{8, 8};
+  machine.hcas[0].link = PciLink{16, 16};
   machine.gpus[0].nvlinks = {NvLink{NvLink::To::kGpu, machine.gpus[1].bdf, 4}};
   machine.gpus[1].nvlinks = {NvLink{NvLink::To::kGpu, machine.gpus[0].bdf, 4}};
-  const PredictedRails decision =
-      scene_of(machine, {}, {{}, RailMap::parse("GPU0=mlx5_0;GPU1=mlx5_1;GPU2=mlx5_0").value()});
+  const PredictedRails decision = with_map(machine, "GPU0=mlx5_0;GPU1=mlx5_1;GPU2=mlx5_0");
   const std::vector<Disagreement> found = disagreements(decision);
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_EQ(found[0].gpu, 0u);
@@ -128,36 +122,10 @@ TEST(Disagreements, FasterSendsWithSlowerReceives_AreNotAsGood) {
 
 // Two GPUs share each HCA, and NCCL takes them the other way round.
 TEST(Disagreements, HcaSharedAsMuchAsTheRail_IsAsGood) {
-  Machine machine;
-  machine.cpu = Cpu{"x86_64", "GenuineIntel", 6, 143};
-  machine.numa_nodes = {NumaNode{0, -1, ""}};
-  for (int i = 0; i < 4; ++i) {
-    machine.gpus.push_back(make_gpu(bdf_of(1 + i), Attachment{-1, 0, -1, -1}));
-  }
-  for (int i = 0; i < 2; ++i) {
-    machine.hcas.push_back(
-        make_hca("mlx5_" + std::to_string(i), bdf_of(17 + i), Attachment{-1, 0, -1, -1}));
-  }
-  const std::vector<Disagreement> found = disagreements(
-      scene_of(machine, {},
-               {{}, RailMap::parse("GPU0=mlx5_1;GPU1=mlx5_0;GPU2=mlx5_1;GPU3=mlx5_0").value()}));
+  const std::vector<Disagreement> found =
+      disagreements(with_map(alike(4, 2), "GPU0=mlx5_1;GPU1=mlx5_0;GPU2=mlx5_1;GPU3=mlx5_0"));
   ASSERT_THAT(found, SizeIs(4));
   for (const Disagreement& one : found) EXPECT_TRUE(one.as_good) << one.reason;
-}
-
-// GPUs and HCAs on one NUMA node without switches, all alike.
-Machine alike(int gpus, int hcas) {
-  Machine machine;
-  machine.cpu = Cpu{"x86_64", "GenuineIntel", 6, 143};
-  machine.numa_nodes = {NumaNode{0, -1, ""}};
-  for (int i = 0; i < gpus; ++i) {
-    machine.gpus.push_back(make_gpu(bdf_of(1 + i), Attachment{-1, 0, -1, -1}));
-  }
-  for (int i = 0; i < hcas; ++i) {
-    machine.hcas.push_back(
-        make_hca("mlx5_" + std::to_string(i), bdf_of(32 + i), Attachment{-1, 0, -1, -1}));
-  }
-  return machine;
 }
 
 nccl::Settings at_most_one_device() {
@@ -169,8 +137,7 @@ nccl::Settings at_most_one_device() {
 // Each GPU has an HCA to itself, and two rails.
 TEST(Disagreements, OneHcaByPolicyMax1InPlaceOfTwoRails_IsNotAsGood) {
   const std::vector<Disagreement> found = disagreements(
-      scene_of(alike(2, 4), at_most_one_device(),
-               {{}, RailMap::parse("GPU0=mlx5_1,mlx5_2;GPU1=mlx5_3,mlx5_0").value()}));
+      with_map(alike(2, 4), "GPU0=mlx5_1,mlx5_2;GPU1=mlx5_3,mlx5_0", at_most_one_device()));
   ASSERT_THAT(found, SizeIs(2));
   for (const Disagreement& one : found) {
     EXPECT_THAT(one.chosen, SizeIs(1));
@@ -220,8 +187,7 @@ TEST(Disagreements, HcasThatDoNotComeOutEven_AreAsGood) {
 
 TEST(Sentences, PartOfTheRailsThatGivesAsMuch_IsNotCalledOtherHcas) {
   const PredictedRails decision =
-      scene_of(alike(2, 2), at_most_one_device(),
-               {{}, RailMap::parse("GPU0=mlx5_0,mlx5_1;GPU1=mlx5_0,mlx5_1").value()});
+      with_map(alike(2, 2), "GPU0=mlx5_0,mlx5_1;GPU1=mlx5_0,mlx5_1", at_most_one_device());
   EXPECT_THAT(
       sentences(decision.machine, disagreements(decision)),
       ElementsAre("GPU0, GPU1: NCCL uses fewer HCAs than there are rails, which give as much"));
