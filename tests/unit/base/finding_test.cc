@@ -25,6 +25,8 @@ TEST(FindingTest, ToString_AllParts_NamesSubjectAndFix) {
                   "the GID at index 5 is empty", "set NCCL_IB_GID_INDEX=3"};
   EXPECT_EQ(to_string(finding),
             "mlx5_0:1: the GID at index 5 is empty. Fix: set NCCL_IB_GID_INDEX=3");
+  EXPECT_EQ(to_string(Finding{FindingKind::kBadValue, Severity::kInfo, "", "read from sysfs", ""}),
+            "read from sysfs");
 }
 
 TEST(FindingTest, SplitFix_TakesToStringBack) {
@@ -35,11 +37,6 @@ TEST(FindingTest, SplitFix_TakesToStringBack) {
   EXPECT_EQ(to_string(parts), text);
   EXPECT_EQ(split_fix("read from sysfs").text, "read from sysfs");
   EXPECT_EQ(split_fix("read from sysfs").fix, "");
-}
-
-TEST(FindingTest, ToString_EmptyParts_AreLeftOut) {
-  EXPECT_EQ(to_string(Finding{FindingKind::kBadValue, Severity::kInfo, "", "read from sysfs", ""}),
-            "read from sysfs");
 }
 
 TEST(FindingTest, LogFindings_EachSeverity_HasItsLevelAndItsKind) {

@@ -51,6 +51,8 @@ TEST(ProcessFds, Child_KeepsNoneButTheOthers) {
   EXPECT_TRUE(in_child([&] { return inherited.valid() && is_open(inherited.get()); }));
   EXPECT_TRUE(is_open(number));
   EXPECT_EQ(own.get(), number);
+  UniqueFd released(own.release());
+  EXPECT_TRUE(in_child([&] { return is_open(released.get()); }));
 }
 
 TEST(ProcessFds, OpeningFails_HoldsNoneAndKeepsErrno) {
@@ -80,12 +82,6 @@ TEST(ProcessFds, ClosedBeforeTheFork_ChildClosesNothing) {
   UniqueFd inherited(open_event());
   ASSERT_EQ(inherited.get(), number);
   EXPECT_TRUE(in_child([&] { return is_open(number); }));
-}
-
-TEST(ProcessFds, Released_ChildKeepsIt) {
-  UniqueFd own = UniqueFd::of_this_process(open_event);
-  UniqueFd inherited(own.release());
-  EXPECT_TRUE(in_child([&] { return is_open(inherited.get()); }));
 }
 
 TEST(ProcessFds, ObjectDestroyedInTheChild_ClosesNoOtherFile) {

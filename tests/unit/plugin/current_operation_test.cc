@@ -17,36 +17,31 @@ std::string text_of(uint32_t op, uint32_t algo, uint32_t proto) {
   return operation.to_string();
 }
 
-TEST(CurrentOperation, NothingAnnounced_IsEmpty) { EXPECT_EQ(CurrentOperation().to_string(), ""); }
-
 // Numbers of NCCL's: ncclFuncAllReduce 4, NCCL_ALGO_RING 1, NCCL_PROTO_SIMPLE 2.
-TEST(CurrentOperation, OneOfEach_IsNamed) {
-  EXPECT_EQ(text_of(1u << 4, 1u << 1, 1u << 2), "AllReduce, Ring, Simple");
-  EXPECT_EQ(text_of(1u << 0, 1u << 0, 1u << 0), "Broadcast, Tree, LL");
-  EXPECT_EQ(text_of(1u << 2, 1u << 6, 1u << 1), "AllGather, PAT, LL128");
-}
-
-TEST(CurrentOperation, UndefinedParts_AreLeftOut) {
-  EXPECT_EQ(text_of(1u << 6, kUndefined, kUndefined), "Send");
-  EXPECT_EQ(text_of(kUndefined, 1u << 1, kUndefined), "Ring");
-  EXPECT_EQ(text_of(kUndefined, kUndefined, kUndefined), "");
-  EXPECT_EQ(text_of(0, 0, 0), "");
-}
-
-TEST(CurrentOperation, SeveralNames_AreAlternatives) {
-  EXPECT_EQ(text_of(1u << 6 | 1u << 7, kUndefined, kUndefined), "Send or Recv");
-  EXPECT_EQ(text_of(1u << 4, kUndefined, 1u << 0 | 1u << 2), "AllReduce, LL or Simple");
-}
-
-// NCCL leaves there what it announced before.
-TEST(CurrentOperation, PointToPoint_HasNoAlgorithm) {
-  EXPECT_EQ(text_of(1u << 8, 1u << 1, 1u << 0), "AlltoAll");
-  EXPECT_EQ(text_of(1u << 12, 1u << 1, 1u << 2), "PutSignal");
-}
-
-// Of a later release.
-TEST(CurrentOperation, UnknownNumbers_AreShown) {
-  EXPECT_EQ(text_of(1u << 4 | 1u << 20, 1u << 30, kUndefined), "AllReduce or number 20, number 30");
+TEST(CurrentOperation, Announcement_IsNamed) {
+  struct Case {
+    uint32_t op, algo, proto;
+    const char* text;
+  };
+  for (const Case& one : {
+           Case{1u << 4, 1u << 1, 1u << 2, "AllReduce, Ring, Simple"},
+           Case{1u << 0, 1u << 0, 1u << 0, "Broadcast, Tree, LL"},
+           Case{1u << 2, 1u << 6, 1u << 1, "AllGather, PAT, LL128"},
+           Case{1u << 6, kUndefined, kUndefined, "Send"},
+           Case{kUndefined, 1u << 1, kUndefined, "Ring"},
+           Case{kUndefined, kUndefined, kUndefined, ""},
+           Case{0, 0, 0, ""},
+           Case{1u << 6 | 1u << 7, kUndefined, kUndefined, "Send or Recv"},
+           Case{1u << 4, kUndefined, 1u << 0 | 1u << 2, "AllReduce, LL or Simple"},
+           // Point-to-point has no algorithm: NCCL leaves there what it announced before.
+           Case{1u << 8, 1u << 1, 1u << 0, "AlltoAll"},
+           Case{1u << 12, 1u << 1, 1u << 2, "PutSignal"},
+           // Of a later release.
+           Case{1u << 4 | 1u << 20, 1u << 30, kUndefined, "AllReduce or number 20, number 30"},
+       }) {
+    EXPECT_EQ(text_of(one.op, one.algo, one.proto), one.text);
+  }
+  EXPECT_EQ(CurrentOperation().to_string(), "");
 }
 
 TEST(CurrentOperation, LastAnnouncement_Counts) {

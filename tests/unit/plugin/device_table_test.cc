@@ -61,23 +61,20 @@ TEST(DeviceTable, DataDirect_HasNetIbsNameAndIsFlushed) {
 }
 
 TEST(DeviceTable, RailAndPlane_AreReportedWhereTheyAreKnownAndFit) {
-  DeviceFacts facts = device("mlx5_0", 1, 1);
-  EXPECT_EQ(properties_of(std::make_unique<DeviceTable>(std::vector{facts}).get(), 0).rail,
-            abi::kNetIdUndefined);
-  EXPECT_EQ(properties_of(std::make_unique<DeviceTable>(std::vector{facts}).get(), 0).plane,
-            abi::kNetIdUndefined);
-  const std::pair<int, int> expected[] = {{0, 0},      {7, 7},      {32767, 32767},
-                                          {32768, -1}, {65536, -1}, {-2, -1}};
-  for (auto [number, reported] : expected) {
-    facts.rail = number;
-    facts.plane = number == 7 ? 2 : -1;
+  struct Case {
+    int rail, plane, reported_rail, reported_plane;
+  };
+  for (const Case& one :
+       {Case{DeviceFacts{}.rail, DeviceFacts{}.plane, abi::kNetIdUndefined, abi::kNetIdUndefined},
+        Case{0, -1, 0, -1}, Case{7, 2, 7, 2}, Case{32767, -1, 32767, -1},
+        Case{32768, 32768, -1, -1}, Case{65536, -1, -1, -1}, Case{-2, -1, -1, -1}}) {
+    DeviceFacts facts = device("mlx5_0", 1, 1);
+    facts.rail = one.rail;
+    facts.plane = one.plane;
     DeviceTable table({facts});
-    EXPECT_EQ(properties_of(&table, 0).rail, reported) << number;
-    EXPECT_EQ(properties_of(&table, 0).plane, number == 7 ? 2 : -1) << number;
+    EXPECT_EQ(properties_of(&table, 0).rail, one.reported_rail) << one.rail;
+    EXPECT_EQ(properties_of(&table, 0).plane, one.reported_plane) << one.plane;
   }
-  facts.plane = 32768;
-  DeviceTable table({facts});
-  EXPECT_EQ(properties_of(&table, 0).plane, abi::kNetIdUndefined);
 }
 
 // NCCL refuses a device that reports more (NCCL_MAX_NET_SIZE_BYTES).
@@ -100,30 +97,19 @@ TEST(DeviceTable, NoSuchDevice_IsRejected) {
   EXPECT_FALSE(DeviceTable().get(0, &properties));
 }
 
-TEST(DeviceTable, DeviceOnNoPciFunction_HasNoPath) {
-  DeviceTable table({device("rxe0", 1, 1)});
-  EXPECT_EQ(properties_of(&table, 0).pci_path, nullptr);
-}
-
-TEST(DeviceTable, PortsOfOneHca_HaveNamesOfTheirOwn) {
-  DeviceTable table({device("mlx5_0", 1, 7), device("mlx5_0", 2, 7), device("mlx5_1", 1, 8)});
-  EXPECT_STREQ(properties_of(&table, 0).name, "mlx5_0");
-  EXPECT_STREQ(properties_of(&table, 1).name, "mlx5_0:2");
-  EXPECT_STREQ(properties_of(&table, 2).name, "mlx5_1");
-  EXPECT_EQ(properties_of(&table, 0).port, 1);
-  EXPECT_EQ(properties_of(&table, 1).port, 2);
-}
-
-TEST(DeviceTable, FunctionsOfOneCard_DifferInPort) {
-  DeviceTable table({device("mlx5_0", 1, 7), device("mlx5_1", 1, 7), device("mlx5_2", 1, 7)});
-  EXPECT_EQ(properties_of(&table, 0).port, 1);
-  EXPECT_EQ(properties_of(&table, 1).port, 2);
-  EXPECT_EQ(properties_of(&table, 2).port, 3);
-}
-
-TEST(DeviceTable, UnknownGuids_AreNotTakenForOneCard) {
-  DeviceTable table({device("rxe0", 1, 0), device("rxe1", 1, 0)});
-  EXPECT_EQ(properties_of(&table, 1).port, 1);
+// Functions of one card differ in port; unknown GUIDs are not taken for one card.
+TEST(DeviceTable, PortsAndFunctionsOfOneCard_HaveNamesAndPortsOfTheirOwn) {
+  DeviceTable table({device("mlx5_0", 1, 7), device("mlx5_0", 2, 7), device("mlx5_1", 1, 8),
+                     device("mlx5_2", 1, 8), device("mlx5_3", 1, 8), device("rxe0", 1, 0),
+                     device("rxe1", 1, 0)});
+  const std::pair<const char*, int> expected[] = {{"mlx5_0", 1}, {"mlx5_0:2", 2}, {"mlx5_1", 1},
+                                                  {"mlx5_2", 2}, {"mlx5_3", 3},   {"rxe0", 1},
+                                                  {"rxe1", 1}};
+  for (int i = 0; i < 7; ++i) {
+    EXPECT_STREQ(properties_of(&table, i).name, expected[i].first);
+    EXPECT_EQ(properties_of(&table, i).port, expected[i].second) << expected[i].first;
+    EXPECT_EQ(properties_of(&table, i).pci_path, nullptr) << "on no PCI function";
+  }
 }
 
 // Short names are stored inside their string, so that they would move with it.

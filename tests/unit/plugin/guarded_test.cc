@@ -15,11 +15,6 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-template <class Exception>
-abi::ncclResult_t throwing(const Exception& exception) {
-  return guarded("regMr", [&]() -> abi::ncclResult_t { throw exception; });
-}
-
 TEST(Guarded, BodyThatReturns_ItsResultIsPassedOn) {
   RecordedLog log;
   EXPECT_EQ(guarded("init", [] { return abi::ncclSuccess; }), abi::ncclSuccess);
@@ -27,32 +22,29 @@ TEST(Guarded, BodyThatReturns_ItsResultIsPassedOn) {
   EXPECT_THAT(log.lines(), IsEmpty());
 }
 
-TEST(Guarded, NoMemory_IsASystemError) {
-  RecordedLog log;
-  EXPECT_EQ(throwing(std::bad_alloc()), abi::ncclSystemError);
-  EXPECT_THAT(log.warnings(),
-              ElementsAre(HasSubstr("regMr: out of memory. Fix: raise the memory limit")));
-}
-
-TEST(Guarded, NoThread_IsASystemErrorThatNamesTheLimit) {
-  RecordedLog log;
-  EXPECT_EQ(throwing(std::system_error(EAGAIN, std::generic_category(), "thread")),
-            abi::ncclSystemError);
-  EXPECT_THAT(log.warnings(), ElementsAre(HasSubstr("Fix: raise the limit of threads (ulimit -u")));
-}
-
-TEST(Guarded, OtherErrorOfTheSystem_HasItsTextAndNumber) {
-  RecordedLog log;
-  EXPECT_EQ(throwing(std::system_error(ENOENT, std::generic_category(), "random device")),
-            abi::ncclSystemError);
-  EXPECT_THAT(log.warnings(),
-              ElementsAre(HasSubstr("regMr: random device: No such file or directory (error 2)")));
-}
-
-TEST(Guarded, AnyOtherException_IsAnInternalError) {
-  RecordedLog log;
-  EXPECT_EQ(throwing(std::logic_error("a bug")), abi::ncclInternalError);
-  EXPECT_THAT(log.warnings(), ElementsAre(HasSubstr("regMr: unexpected exception: a bug")));
+TEST(Guarded, Exception_IsAnErrorWithAWarning) {
+  struct Case {
+    void (*body)();
+    abi::ncclResult_t result;
+    const char* warning;
+  };
+  for (const Case& one :
+       {Case{[] { throw std::bad_alloc(); }, abi::ncclSystemError,
+             "regMr: out of memory. Fix: raise the memory limit"},
+        Case{[] { throw std::system_error(EAGAIN, std::generic_category(), "thread"); },
+             abi::ncclSystemError, "Fix: raise the limit of threads (ulimit -u"},
+        Case{[] { throw std::system_error(ENOENT, std::generic_category(), "random device"); },
+             abi::ncclSystemError, "regMr: random device: No such file or directory (error 2)"},
+        Case{[] { throw std::logic_error("a bug"); }, abi::ncclInternalError,
+             "regMr: unexpected exception: a bug"}}) {
+    RecordedLog log;
+    const abi::ncclResult_t result = guarded("regMr", [&] {
+      one.body();
+      return abi::ncclSuccess;
+    });
+    EXPECT_EQ(result, one.result);
+    EXPECT_THAT(log.warnings(), ElementsAre(HasSubstr(one.warning)));
+  }
 }
 
 }  // namespace

@@ -37,10 +37,6 @@ DeviceProperties properties_of(NetDevices* devices, int device) {
   return properties;
 }
 
-std::string failure(const Result<int>& result) {
-  return result ? "merged as " + std::to_string(*result) : result.error().text;
-}
-
 TEST(NetDevices, Ports_AreTheirOwnOnlyPart) {
   NetDevices devices(four_ports());
   EXPECT_EQ(devices.count(), 4);
@@ -114,61 +110,47 @@ TEST(NetDevices, MergedDevice_HasARailAndAPlaneOnlyWhereItsPortsAgree) {
   EXPECT_EQ(properties_of(&devices, 6).plane, 1 << 14 | 1 << 4 | 1 << 0);
 }
 
-TEST(NetDevices, PortsThatAreNone_AreRejected) {
-  NetDevices devices(four_ports());
-  ASSERT_EQ(merge(&devices, {0, 1}), 4);
-  EXPECT_THAT(failure(merge(&devices, {})), HasSubstr("no device is named"));
-  EXPECT_THAT(failure(merge(&devices, {0, -1})), HasSubstr("there is no device -1"));
-  EXPECT_THAT(failure(merge(&devices, {0, 5})), HasSubstr("there is no device 5; there are 4"));
-  EXPECT_THAT(failure(merge(&devices, {2, 4})), HasSubstr("device 4 is a merged one itself"));
-  EXPECT_THAT(failure(merge(&devices, {2, 2})), HasSubstr("device 2 is named twice"));
-  EXPECT_EQ(merge(&devices, {2, 4}).error().code, Code::kInvalidArgument);
-  EXPECT_EQ(devices.count(), 5);
-}
-
-TEST(NetDevices, MorePortsThanTheTableHasRoomFor_AreRejected) {
-  std::vector<DeviceFacts> ports;
-  for (int i = 0; i < 9; ++i) ports.push_back(port_on_pci(i));
+TEST(NetDevices, PortsThatCannotBeMerged_AreRejectedOrDeclined) {
+  std::vector<DeviceFacts> ports = four_ports();
+  for (int i = 4; i < 9; ++i) ports.push_back(port_on_pci(i));
+  ports[7].ethernet = true;
+  ports[8].pci_path.clear();  // NCCL 2.27 and later lose a device that is merged of such
   NetDevices devices(ports);
-  NetDevices::MergeRules four;
+  ASSERT_EQ(merge(&devices, {0, 1}), 9);
+  NetDevices::MergeRules any, four, off;
   four.most = abi::kMaxMergedDevicesV9;
-  EXPECT_THAT(failure(merge(&devices, {0, 1, 2, 3, 4}, four)),
-              HasSubstr("5 devices are too many to merge: at most 4"));
-  EXPECT_EQ(merge(&devices, {0, 1, 2, 3, 4}), 9);
-  EXPECT_EQ(merge(&devices, {0, 1, 2, 3, 4, 5, 6, 7}), 10);
-  EXPECT_EQ(properties_of(&devices, 10).part_count, 8);
-  EXPECT_THAT(failure(merge(&devices, {0, 1, 2, 3, 4, 5, 6, 7, 8})), HasSubstr("at most 8"));
-}
-
-TEST(NetDevices, MixedLinkLayers_AreDeclined) {
-  std::vector<DeviceFacts> ports = four_ports();
-  ports[1].ethernet = true;
-  NetDevices devices(ports);
-  const Result<int> merged = merge(&devices, {0, 1});
-  ASSERT_FALSE(merged);
-  EXPECT_EQ(merged.error().code, Code::kDeclined);
-  EXPECT_THAT(merged.error().text,
-              HasSubstr("mlx5_0:1 (InfiniBand) and mlx5_1:1 (RoCE) cannot be merged"));
-  EXPECT_EQ(devices.count(), 4);
-}
-
-// NCCL 2.27 and later lose a device that is merged of such.
-TEST(NetDevices, PortOnNoPciFunction_IsDeclined) {
-  std::vector<DeviceFacts> ports = four_ports();
-  ports[1].pci_path.clear();
-  NetDevices devices(ports);
-  EXPECT_THAT(failure(merge(&devices, {0, 1})), HasSubstr("mlx5_1:1 is on no PCI function"));
-  EXPECT_EQ(merge(&devices, {0, 1}).error().code, Code::kDeclined);
-  EXPECT_EQ(merge(&devices, {0, 2}), 4);
-}
-
-TEST(NetDevices, MergeNicsOff_DeclinesAllButSinglePorts) {
-  NetDevices devices(four_ports());
-  NetDevices::MergeRules rules;
-  rules.allowed = false;
-  EXPECT_THAT(failure(merge(&devices, {0, 1}, rules)), HasSubstr("NCCL_IB_MERGE_NICS=0"));
-  EXPECT_TRUE(merge(&devices, {0}, rules).has_value());
-  EXPECT_EQ(devices.count(), 4);
+  off.allowed = false;
+  struct Case {
+    std::vector<int> ports;
+    NetDevices::MergeRules rules;
+    Code code;
+    const char* text;
+  };
+  constexpr Code kBad = Code::kInvalidArgument, kDeclined = Code::kDeclined;
+  for (const Case& one : {
+           Case{{}, any, kBad, "no device is named"},
+           Case{{0, -1}, any, kBad, "there is no device -1"},
+           Case{{0, 10}, any, kBad, "there is no device 10; there are 9"},
+           Case{{2, 9}, any, kBad, "device 9 is a merged one itself"},
+           Case{{2, 2}, any, kBad, "device 2 is named twice"},
+           Case{{0, 1, 2, 3, 4}, four, kBad, "5 devices are too many to merge: at most 4"},
+           Case{{0, 1, 2, 3, 4, 5, 6, 7, 8}, any, kBad, "at most 8"},
+           Case{{0, 7},
+                any,
+                kDeclined,
+                "mlx5_0:1 (InfiniBand) and mlx5_7:1 (RoCE) cannot be merged"},
+           Case{{0, 8}, any, kDeclined, "mlx5_8:1 is on no PCI function"},
+           Case{{0, 1}, off, kDeclined, "NCCL_IB_MERGE_NICS=0"},
+       }) {
+    const Result<int> merged = devices.merge(one.ports, one.rules);
+    ASSERT_FALSE(merged) << one.text;
+    EXPECT_EQ(merged.error().code, one.code) << one.text;
+    EXPECT_THAT(merged.error().text, HasSubstr(one.text));
+  }
+  EXPECT_EQ(devices.count(), 10);
+  EXPECT_EQ(merge(&devices, {0, 1, 2, 3, 4, 5, 6}), 10);
+  EXPECT_EQ(properties_of(&devices, 10).part_count, 7);
+  EXPECT_TRUE(merge(&devices, {0}, off).has_value()) << "a single port";
 }
 
 // NCCL 2.24 to 2.26 merge every port, most of them with no other.

@@ -23,24 +23,18 @@ class RailWarningsTest : public ::testing::Test {
     return RailWarnings(decision_, std::move(ports), options,
                         [](int device) { return "reason of device " + std::to_string(device); });
   }
-  std::vector<std::string> lines() const { return log_.lines(); }
 
   RecordedLog log_;
   topology::RailDecision decision_ = topology::scene_of(topology::two_sockets_with_switches());
 };
 
-TEST_F(RailWarningsTest, GpuWithItsOwnRail_LogsNothing) {
+TEST_F(RailWarningsTest, OwnRailOrUnknownGpuOrDevice_LogsNothing) {
   RailWarnings checked = warnings();
   EXPECT_TRUE(checked.check_device(0, 0));
-  EXPECT_THAT(lines(), IsEmpty());
-}
-
-TEST_F(RailWarningsTest, UnknownGpuOrDevice_LogsNothing) {
-  RailWarnings checked = warnings();
   EXPECT_TRUE(checked.check_device(3, -1));
   EXPECT_TRUE(checked.check_device(-1, 0));
   EXPECT_TRUE(checked.check_device(99, 0));
-  EXPECT_THAT(lines(), IsEmpty());
+  EXPECT_THAT(log_.lines(), IsEmpty());
 }
 
 TEST_F(RailWarningsTest, DistantHca_IsWarnedAboutOnceWithALevelThatAllowsIt) {
@@ -48,45 +42,41 @@ TEST_F(RailWarningsTest, DistantHca_IsWarnedAboutOnceWithALevelThatAllowsIt) {
   RailWarnings checked = warnings();
   EXPECT_TRUE(checked.check_device(3, 0));
   EXPECT_TRUE(checked.check_device(3, 0));
-  EXPECT_THAT(lines(),
+  EXPECT_THAT(log_.lines(),
               ElementsAre(AllOf(
                   StartsWith("WARN NET/GDR [no-gpudirect] : GPU0 uses mlx5_3:1 without GPUDirect "
                              "RDMA, through host memory: "),
                   HasSubstr("Fix: set NCCL_NET_GDR_LEVEL=SYS"))));
 }
 
-TEST_F(RailWarningsTest, DistantHcaWithALevelOfTheUser_IsInfo) {
+// NCCL also connects over devices that it will not use for the GPU.
+TEST_F(RailWarningsTest, DistantHcaByTheUsersLevelOrUnknownNvLinks_IsInfoUnlessStrict) {
+  decision_.machine.gpu_links_known = false;
+  EXPECT_TRUE(warnings().check_device(3, 0));
   decision_.machine.gpu_links_known = true;
   decision_.gdr_level = topology::PathClass::kPix;
   EXPECT_TRUE(warnings().check_device(3, 0));
-  EXPECT_THAT(lines(), ElementsAre(StartsWith("INFO ")));
-}
-
-TEST_F(RailWarningsTest, DistantHcaWithUnknownNvLinks_IsInfo) {
-  decision_.machine.gpu_links_known = false;
-  EXPECT_TRUE(warnings().check_device(3, 0));
-  EXPECT_THAT(lines(), ElementsAre(StartsWith("INFO ")));
+  EXPECT_TRUE(warnings({.strict = true}).check_device(3, 0));
+  EXPECT_THAT(log_.lines(),
+              ElementsAre(StartsWith("INFO "), StartsWith("INFO "), StartsWith("WARN ")));
 }
 
 // By PXN, NCCL compares the distance of a GPU one NVLink away, which is near the HCA.
 TEST_F(RailWarningsTest, DistantHcaBehindANearerGpu_IsLoggedOnlyWithoutPxn) {
   decision_ = topology::scene_of(topology::with_nvlink());
   EXPECT_TRUE(warnings().check_device(3, 0));
-  EXPECT_THAT(lines(), IsEmpty());
+  EXPECT_THAT(log_.lines(), IsEmpty());
   EXPECT_TRUE(warnings({.relays = false}).check_device(3, 0));
-  EXPECT_THAT(lines(), ElementsAre(HasSubstr("GPU0 uses mlx5_3:1 without GPUDirect RDMA")));
+  EXPECT_THAT(log_.lines(), ElementsAre(HasSubstr("GPU0 uses mlx5_3:1 without GPUDirect RDMA")));
 }
 
-TEST_F(RailWarningsTest, HcaThatRegistersNoGpuMemory_IsWarnedAboutWithTheReason) {
+TEST_F(RailWarningsTest, HcaThatRegistersNoGpuMemory_IsAWarningOrWithStrictAnErrorEveryTime) {
   decision_.machine.hcas[1].gpudirect = false;
   EXPECT_TRUE(warnings().check_device(1, 2));
-  EXPECT_THAT(lines(), ElementsAre(AllOf(
-                           StartsWith("WARN NET/GDR [no-gpudirect] : GPU2 uses mlx5_1:1 without"),
-                           HasSubstr("reason of device 1"))));
-}
-
-TEST_F(RailWarningsTest, StrictAndNoGpuMemory_IsAnErrorEveryTime) {
-  decision_.machine.hcas[1].gpudirect = false;
+  EXPECT_THAT(
+      log_.lines(),
+      ElementsAre(AllOf(StartsWith("WARN NET/GDR [no-gpudirect] : GPU2 uses mlx5_1:1 without"),
+                        HasSubstr("reason of device 1"))));
   RailWarnings checked = warnings({.strict = true});
   for (int i = 0; i < 2; ++i) {
     Status status = checked.check_device(1, 2);
@@ -101,18 +91,11 @@ TEST_F(RailWarningsTest, StrictAndNoGpuMemory_IsAnErrorEveryTime) {
 TEST_F(RailWarningsTest, GpudirectWithheld_IsInfoWithTheReason) {
   for (topology::Hca& hca : decision_.machine.hcas) hca.gpudirect = false;
   EXPECT_TRUE(warnings({.withheld = "too little BAR1"}).check_device(1, 2));
-  EXPECT_THAT(lines(), ElementsAre(AllOf(StartsWith("INFO "), HasSubstr("mlx5_1:1 without"),
-                                         HasSubstr("through host memory: too little BAR1"))));
+  EXPECT_THAT(log_.lines(), ElementsAre(AllOf(StartsWith("INFO "), HasSubstr("mlx5_1:1 without"),
+                                              HasSubstr("through host memory: too little BAR1"))));
   Status status = warnings({.strict = true, .withheld = "too little BAR1"}).check_device(1, 2);
   ASSERT_FALSE(status);
   EXPECT_THAT(status.error().text, HasSubstr("too little BAR1. GDR_NCCL_STRICT=1 forbids"));
-}
-
-// NCCL also connects over devices that it will not use for the GPU.
-TEST_F(RailWarningsTest, StrictAndDistantHca_IsAWarning) {
-  decision_.gdr_level = topology::PathClass::kPix;
-  EXPECT_TRUE(warnings({.strict = true}).check_device(3, 0));
-  EXPECT_THAT(lines(), ElementsAre(StartsWith("WARN ")));
 }
 
 TEST_F(RailWarningsTest, DifferentRails_AreLoggedOnceForEachPair) {
@@ -120,15 +103,13 @@ TEST_F(RailWarningsTest, DifferentRails_AreLoggedOnceForEachPair) {
   checked.check_rails({0, 3}, "one connection");
   checked.check_rails({0, 3}, "another connection");
   checked.check_rails({3, 0}, "one connection");
+  for (const RailsOfPair rails : {RailsOfPair{2, 2}, RailsOfPair{-1, 2}, RailsOfPair{2, -1}}) {
+    checked.check_rails(rails, "the same or unknown rails");
+  }
   EXPECT_THAT(
-      lines(),
+      log_.lines(),
       ElementsAre(StartsWith("INFO NET/GDR [cross-rail] : rail 0 to rail 3: one connection"),
                   StartsWith("INFO NET/GDR [cross-rail] : rail 3 to rail 0: ")));
-}
-
-TEST_F(RailWarningsTest, DifferentRailsWithWarnRailLocal_AreAWarning) {
-  warnings({.warn_cross_rail = true}).check_rails({1, 2}, "one connection");
-  EXPECT_THAT(lines(), ElementsAre(StartsWith("WARN NET/GDR [cross-rail] : rail 1 to rail 2: ")));
 }
 
 // It carries nothing, so that NCCL's choice of devices is not to blame.
@@ -137,17 +118,9 @@ TEST_F(RailWarningsTest, StandbyPairBetweenDifferentRails_IsAnInfoOfItsOwn) {
   checked.check_rails({1, 2, /*standby=*/true}, "one connection");
   checked.check_rails({1, 2, /*standby=*/true}, "another connection");
   checked.check_rails({1, 2}, "one connection");
-  EXPECT_THAT(lines(),
+  EXPECT_THAT(log_.lines(),
               ElementsAre(StartsWith("INFO NET/GDR [cross-rail] : standby rail 1 to rail 2: one "),
                           StartsWith("WARN NET/GDR [cross-rail] : rail 1 to rail 2: ")));
-}
-
-TEST_F(RailWarningsTest, SameOrUnknownRails_LogNothing) {
-  RailWarnings checked = warnings();
-  checked.check_rails({2, 2}, "one connection");
-  checked.check_rails({-1, 2}, "one connection");
-  checked.check_rails({2, -1}, "one connection");
-  EXPECT_THAT(lines(), IsEmpty());
 }
 
 }  // namespace

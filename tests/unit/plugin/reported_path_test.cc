@@ -27,25 +27,15 @@ TEST_F(MergedPath, FunctionsOfACard_BecomeItsFirst) {
   EXPECT_EQ(merged_path(far, false), far);  // there is no function 02.0
 }
 
-TEST_F(MergedPath, FirstFunctionOfAnotherKind_IsNotUsed) {
-  nic("0000:3b:00.0", "0x10de", "0x030200");  // a GPU at the head of a virtual machine's bus
-  std::string second = nic("0000:3b:01.0");
-  EXPECT_EQ(merged_path(second, true), second);
-}
-
-TEST_F(MergedPath, FirstFunctionOfAnotherVendor_IsNotUsed) {
-  nic("0000:3b:00.0", "0x8086");
-  std::string second = nic("0000:3b:01.0");
-  EXPECT_EQ(merged_path(second, true), second);
-}
-
-// A virtual machine may have been given the virtual function alone.
-TEST_F(MergedPath, NoFirstFunction_IsUnchanged) {
-  std::string function = nic("0000:3b:00.2");
-  EXPECT_EQ(merged_path(function, true), function);
-}
-
-TEST_F(MergedPath, PathOfNoPciFunction_IsUnchanged) {
+// A GPU at the head of a virtual machine's bus, another vendor's NIC, and a virtual machine that
+// has been given the virtual function alone.
+TEST_F(MergedPath, FirstFunctionOfAnotherKindOrVendorOrNone_IsNotUsed) {
+  nic("0000:3b:00.0", "0x10de", "0x030200");
+  nic("0000:3c:00.0", "0x8086");
+  for (const char* bdf : {"0000:3b:01.0", "0000:3c:01.0", "0000:3d:00.2"}) {
+    const std::string function = nic(bdf);
+    EXPECT_EQ(merged_path(function, true), function);
+  }
   EXPECT_EQ(merged_path("", true), "");
   EXPECT_EQ(merged_path("/sys/devices/platform/x", true), "/sys/devices/platform/x");
 }

@@ -44,19 +44,14 @@ std::vector<std::vector<size_t>> standby_of(const topology::RailDecision& decisi
   return chosen;
 }
 
-// A switch of two GPUs and two HCAs on each socket.
+// A switch of two GPUs and two HCAs on each socket: all below a switch of
+// two_sockets_with_switches() are moved below the one before it.
 topology::Machine two_switches_of_two_hcas() {
-  topology::Machine machine = topology::two_sockets();
-  for (int i = 0; i < 2; ++i) {
-    const int bus = 0x10 + 0x20 * i;
-    machine.host_bridges.push_back(topology::HostBridge{0, static_cast<uint8_t>(bus)});
-    topology::Attachment at{-1, i, i};
-    at.parent = topology::add_switch(&machine, topology::bdf_of(bus + 1), at);
-    for (int k = 0; k < 2; ++k) {
-      machine.gpus.push_back(topology::make_gpu(topology::bdf_of(bus + 3 + 2 * k), at));
-      machine.hcas.push_back(topology::make_hca("mlx5_" + std::to_string(2 * i + k),
-                                                topology::bdf_of(bus + 4 + 2 * k), at));
-    }
+  topology::Machine machine = topology::two_sockets_with_switches();
+  machine.hcas.pop_back();
+  for (size_t i : {1, 3}) {
+    machine.hcas[i].at = machine.hcas[i - 1].at;
+    for (size_t gpu : {2 * i, 2 * i + 1}) machine.gpus[gpu].at = machine.hcas[i].at;
   }
   return machine;
 }
@@ -110,14 +105,10 @@ TEST(StandbyRails, NothingWithinTheLevel_IsNoneWithTheLevelThatWouldAllowIt) {
                              HasSubstr("Fix: NCCL_NET_GDR_LEVEL=PHB would allow it")));
   EXPECT_THAT(describe_standby(facts, 0, chosen[0]),
               HasSubstr("failover [0] mlx5_0:1 to no other rail: from GPU0 to mlx5_1:1"));
-}
-
-// A GPU with NVLinks may send over another GPU that is near the HCA, and receives nothing that way.
-TEST(StandbyRails, RailInReachOverNvlinkOnly_IsBeyondTheLevel) {
-  const auto decision = topology::scene_of(topology::with_nvlink());
-  const auto chosen = choose_standby_rails(decision, facts_of(decision), 1);
-  EXPECT_THAT(chosen[0].devices, IsEmpty());
-  EXPECT_THAT(chosen[0].why_none, HasSubstr("PHB is beyond"));
+  // A GPU with NVLinks may send over another GPU that is near the HCA, and receives nothing so.
+  const auto linked = topology::scene_of(topology::with_nvlink());
+  EXPECT_THAT(choose_standby_rails(linked, facts_of(linked), 1)[0].why_none,
+              HasSubstr("PHB is beyond"));
 }
 
 TEST(StandbyRails, OtherLinkLayer_IsNoStandby) {
@@ -157,19 +148,13 @@ TEST(StandbyRails, EqualDistances_PreferThePlaneAndThenAnotherCard) {
   EXPECT_THAT(standby_of(decision, facts, 3)[0], ElementsAre(3, 2, 1));
 }
 
-TEST(StandbyRails, OnlyDevice_HasNone) {
+TEST(StandbyRails, OnlyDevice_HasNoneAndNamesTheVariableThatExcludesOthers) {
   const auto decision = topology::scene_of(topology::flat(1, 1));
   const auto facts = facts_of(decision);
-  const auto chosen = choose_standby_rails(decision, facts, 3);
-  EXPECT_EQ(describe_standby(facts, 0, chosen[0]),
+  EXPECT_EQ(describe_standby(facts, 0, choose_standby_rails(decision, facts, 3)[0]),
             "failover [0] mlx5_0:1 to no other rail: there is no other device");
-}
-
-TEST(StandbyRails, OnlyDeviceOfThoseAllowed_NamesTheVariable) {
-  const auto decision = topology::scene_of(topology::flat(1, 1));
-  const auto facts = facts_of(decision);
-  const auto chosen = choose_standby_rails(decision, facts, 3, /*excludes_ports=*/true);
-  EXPECT_EQ(chosen[0].why_none, "no other port is allowed by NCCL_IB_HCA");
+  EXPECT_EQ(choose_standby_rails(decision, facts, 3, /*excludes_ports=*/true)[0].why_none,
+            "no other port is allowed by NCCL_IB_HCA");
 }
 
 TEST(StandbyRails, FailoverIsOff_TheVariableThatAsksIsNamed) {

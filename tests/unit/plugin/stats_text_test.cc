@@ -81,15 +81,12 @@ TEST(StatsTextTest, AllCounters_EachIsWhereItBelongs) {
 }
 
 // An empty label is the same as none.
-TEST(StatsTextTest, DataOfUnknownRail_CountsWithoutPort) {
+TEST(StatsTextTest, DataOfUnknownRailOrNoData_Counts) {
   const std::string text = stats_text(some_stats(), {.number = 0, .pid = 1});
   EXPECT_EQ(series_of(text).at("nccl_gdr_bytes_total{process=\"0\",device=\"\",port=\"\","
                                "direction=\"received\"}"),
             7);
   EXPECT_EQ(text.find("recoveries_total{process=\"0\",device=\"\""), text.npos);
-}
-
-TEST(StatsTextTest, NothingMovedYet_HasTheEvents) {
   const auto series = series_of(stats_text({}, {.number = 0, .pid = 1}));
   EXPECT_EQ(series.at("nccl_gdr_connections{process=\"0\"}"), 0);
   EXPECT_EQ(series.at("nccl_gdr_stalls_total{process=\"0\"}"), 0);

@@ -14,57 +14,47 @@ transport::TransportOptions options_of(const config::Environment& environment) {
   return options ? *options : transport::TransportOptions{};
 }
 
-TEST(TransportOptions, RetriesOfTheHandshake_AreHandedOver) {
-  EXPECT_EQ(options_of({}).connect_retries, 34);
-  EXPECT_EQ(options_of({}).connect_retry_pause, std::chrono::milliseconds(100));
-  const transport::TransportOptions options =
-      options_of({{"NCCL_SOCKET_RETRY_CNT", "3"}, {"NCCL_SOCKET_RETRY_SLEEP_MSEC", "250"}});
+TEST(TransportOptions, Defaults_AreHandedOver) {
+  const transport::TransportOptions options = options_of({});
+  EXPECT_EQ(options.connect_retries, 34);
+  EXPECT_EQ(options.connect_retry_pause, std::chrono::milliseconds(100));
+  EXPECT_FALSE(options.subnet_aware_routing);
+  EXPECT_EQ(options.subnet_prefix_bits, 24);
+  EXPECT_TRUE(options.connection.failover);
+  EXPECT_FALSE(options.connection.service_level.has_value()) << "which is not 0";
+  EXPECT_FALSE(options.connection.traffic_class.has_value());
+}
+
+TEST(TransportOptions, Variables_AreHandedOver) {
+  const transport::TransportOptions options = options_of({{"NCCL_SOCKET_RETRY_CNT", "3"},
+                                                          {"NCCL_SOCKET_RETRY_SLEEP_MSEC", "250"},
+                                                          {"NCCL_IB_SUBNET_AWARE_ROUTING", "1"},
+                                                          {"NCCL_IB_SUBNET_PREFIX_LEN", "16"},
+                                                          {"GDR_NCCL_FAILOVER", "0"},
+                                                          {"NCCL_IB_SL", "0"},
+                                                          {"NCCL_IB_TC", "106"}});
   EXPECT_EQ(options.connect_retries, 3);
   EXPECT_EQ(options.connect_retry_pause, std::chrono::milliseconds(250));
-}
-
-TEST(TransportOptions, SubnetAwareRouting_IsHandedOver) {
-  EXPECT_FALSE(options_of({}).subnet_aware_routing);
-  EXPECT_EQ(options_of({}).subnet_prefix_bits, 24);
-  const transport::TransportOptions options =
-      options_of({{"NCCL_IB_SUBNET_AWARE_ROUTING", "1"}, {"NCCL_IB_SUBNET_PREFIX_LEN", "16"}});
   EXPECT_TRUE(options.subnet_aware_routing);
   EXPECT_EQ(options.subnet_prefix_bits, 16);
-}
-
-TEST(TransportOptions, Failover_IsOnUnlessSwitchedOff) {
-  EXPECT_TRUE(options_of({}).connection.failover);
-  EXPECT_FALSE(options_of({{"GDR_NCCL_FAILOVER", "0"}}).connection.failover);
-}
-
-TEST(TransportOptions, ServiceClass_UnsetIsNotZero) {
-  EXPECT_FALSE(options_of({}).connection.service_level.has_value());
-  EXPECT_FALSE(options_of({}).connection.traffic_class.has_value());
-  const transport::TransportOptions options =
-      options_of({{"NCCL_IB_SL", "0"}, {"NCCL_IB_TC", "106"}});
+  EXPECT_FALSE(options.connection.failover);
   EXPECT_EQ(options.connection.service_level, 0);
   EXPECT_EQ(options.connection.traffic_class, 106);
 }
 
 // NCCL sends through another rank's process over NVLink (PXN), unless that is disabled.
-TEST(MayRelay, SeveralGpusWithNvlink_OnlyWhilePxnIsEnabled) {
+TEST(MayRelay, SeveralGpusWithOrWithUnknownNvlinks_OnlyWhilePxnIsEnabled) {
   config::Options options;
   topology::Machine machine;
-  machine.gpu_links_known = true;
+  machine.gpus.resize(1);
+  EXPECT_FALSE(may_relay(options, machine));
   machine.gpus.resize(2);
+  EXPECT_TRUE(may_relay(options, machine)) << "NVLinks are unknown";
+  machine.gpu_links_known = true;
   EXPECT_FALSE(may_relay(options, machine)) << "no NVLink";
   machine.gpus[1].nvlinks.resize(1);
   EXPECT_TRUE(may_relay(options, machine));
   options.pxn_disable = true;
-  EXPECT_FALSE(may_relay(options, machine));
-}
-
-TEST(MayRelay, NvlinksUnknown_TakesThemAsPresentBetweenSeveralGpus) {
-  config::Options options;
-  topology::Machine machine;
-  machine.gpus.resize(2);
-  EXPECT_TRUE(may_relay(options, machine));
-  machine.gpus.resize(1);
   EXPECT_FALSE(may_relay(options, machine));
 }
 

@@ -63,6 +63,9 @@ TEST(NotApplicable, DefaultOrWhatThePluginDoes_IsNotNamed) {
     EXPECT_THAT(findings_of(variable.name, ""), IsEmpty());
   }
   EXPECT_THAT(findings_of("NCCL_SOCKET_MAGIC", "0x564ab9f2fc4b9d6c"), IsEmpty());
+  // NCCL reads what is no number as 0.
+  EXPECT_THAT(findings_of("NCCL_IB_OOO_RQ", "yes"), IsEmpty());
+  EXPECT_EQ(findings_of("NCCL_IB_RESILIENCY_PORT_RECOVERY_ATTEMPTS_MAX", "many").size(), 1u);
 }
 
 TEST(NotApplicable, AnyOtherValue_IsNamedOnceWithTheReason) {
@@ -75,16 +78,7 @@ TEST(NotApplicable, AnyOtherValue_IsNamedOnceWithTheReason) {
               std::string("\"77\" has no effect on the plugin: ") + variable.reason);
     EXPECT_EQ(findings[0].fix, variable.fix);
   }
-}
-
-// NCCL reads what is no number as 0.
-TEST(NotApplicable, Words_AreReadAsNcclReadsThem) {
-  EXPECT_THAT(findings_of("NCCL_IB_OOO_RQ", "yes"), IsEmpty());
-  EXPECT_EQ(findings_of("NCCL_IB_RESILIENCY_PORT_RECOVERY_ATTEMPTS_MAX", "many").size(), 1u);
-}
-
-TEST(NotApplicable, WhatMisleads_IsAWarningAndTheRestIsNot) {
-  EXPECT_EQ(findings_of("NCCL_IB_OOO_RQ", "1")[0].severity, Severity::kWarning);
+  EXPECT_EQ(findings_of("NCCL_IB_OOO_RQ", "1")[0].severity, Severity::kWarning) << "it misleads";
   EXPECT_EQ(findings_of("NCCL_SOCKET_RCVBUF", "1048576")[0].severity, Severity::kInfo);
 }
 

@@ -21,94 +21,70 @@ Findings findings_of(const Environment& environment) {
   return findings;
 }
 
-TEST(Options, NothingSet_AreNcclsDefaults) {
-  Findings findings;
-  Options options = load({}, &findings);
-  EXPECT_THAT(findings, IsEmpty());
-  EXPECT_TRUE(options.hcas.accepts("mlx5_0", 1));
-  EXPECT_EQ(options.disable, 0);
-  EXPECT_EQ(options.gid_index, -1);
-  EXPECT_EQ(options.roce_version, 2);
-  EXPECT_EQ(options.address_family, AF_INET);
-  EXPECT_FALSE(options.address_range.has_value());
-  EXPECT_EQ(options.ack_timeout, 20);
-  EXPECT_EQ(options.retry_count, 7);
-  EXPECT_EQ(options.pkey_index, 0);
-  EXPECT_EQ(options.service_level, -1);
-  EXPECT_EQ(options.traffic_class, -1);
-  EXPECT_EQ(options.fifo_traffic_class, -1);
-  EXPECT_EQ(options.qps_per_connection, 1);
-  EXPECT_FALSE(options.split_data_on_qps);
-  EXPECT_EQ(options.adaptive_routing, -2);
-  EXPECT_EQ(options.adaptive_routing_threshold, -2);
-  EXPECT_EQ(options.relaxed_ordering, 2);
-  EXPECT_FALSE(options.flush_disable);
-  EXPECT_FALSE(options.socket_interfaces.is_set());
-  EXPECT_EQ(options.socket_family, AF_UNSPEC);
-  EXPECT_EQ(options.watchdog_seconds, 60);
-}
+using O = const Options&;
 
-TEST(Options, EveryVariable_SetToGoodValues_ReachesItsOwnField) {
+struct Field {
+  const char* name;
+  const char* value;
+  int64_t unset, set;  // what `of` returns without the variable, and with the value
+  int64_t (*of)(O);
+};
+
+TEST(Options, EveryVariable_SetToAGoodValue_ReachesItsOwnField) {
+  const Field fields[] = {
+      {"NCCL_IB_HCA", "=mlx5_3:1", true, false,
+       [](O o) -> int64_t { return o.hcas.accepts("mlx5_3", 2); }},
+      {"NCCL_IB_DISABLE", "1", 0, 1, [](O o) -> int64_t { return o.disable; }},
+      {"NCCL_IB_GID_INDEX", "3", -1, 3, [](O o) -> int64_t { return o.gid_index; }},
+      {"NCCL_IB_ROCE_VERSION_NUM", "1", 2, 1, [](O o) -> int64_t { return o.roce_version; }},
+      {"NCCL_IB_ADDR_FAMILY", "AF_INET6", AF_INET, AF_INET6,
+       [](O o) -> int64_t { return o.address_family; }},
+      {"NCCL_IB_ADDR_RANGE", "fd00::/8", false, true,
+       [](O o) -> int64_t { return o.address_range.has_value(); }},
+      {"NCCL_IB_TIMEOUT", "22", 20, 22, [](O o) -> int64_t { return o.ack_timeout; }},
+      {"NCCL_IB_RETRY_CNT", "6", 7, 6, [](O o) -> int64_t { return o.retry_count; }},
+      {"NCCL_IB_PKEY", "5", 0, 5, [](O o) -> int64_t { return o.pkey_index; }},
+      {"NCCL_IB_SL", "4", -1, 4, [](O o) -> int64_t { return o.service_level; }},
+      {"NCCL_IB_TC", "106", -1, 106, [](O o) -> int64_t { return o.traffic_class; }},
+      {"NCCL_IB_FIFO_TC", "104", -1, 104, [](O o) -> int64_t { return o.fifo_traffic_class; }},
+      {"NCCL_IB_QPS_PER_CONNECTION", "8", 1, 8,
+       [](O o) -> int64_t { return o.qps_per_connection; }},
+      {"NCCL_IB_SPLIT_DATA_ON_QPS", "1", false, true,
+       [](O o) -> int64_t { return o.split_data_on_qps; }},
+      {"NCCL_IB_ADAPTIVE_ROUTING", "0", -2, 0, [](O o) -> int64_t { return o.adaptive_routing; }},
+      {"NCCL_IB_AR_THRESHOLD", "65536", -2, 65536,
+       [](O o) -> int64_t { return o.adaptive_routing_threshold; }},
+      {"NCCL_IB_PCI_RELAXED_ORDERING", "0", 2, 0,
+       [](O o) -> int64_t { return o.relaxed_ordering; }},
+      {"NCCL_GDR_FLUSH_DISABLE", "1", false, true, [](O o) -> int64_t { return o.flush_disable; }},
+      {"NCCL_SOCKET_IFNAME", "^docker,lo", false, true,
+       [](O o) -> int64_t { return o.socket_interfaces.is_set(); }},
+      {"NCCL_SOCKET_FAMILY", "AF_INET", AF_UNSPEC, AF_INET,
+       [](O o) -> int64_t { return o.socket_family; }},
+      {"GDR_NCCL_WATCHDOG_SEC", "0", 60, 0, [](O o) -> int64_t { return o.watchdog_seconds; }},
+      {"NCCL_NET_GDR_LEVEL", "PHB", false, true,
+       [](O o) -> int64_t { return o.gdr_level.has_value(); }},
+      {"NCCL_IB_MERGE_VFS", "0", true, false, [](O o) -> int64_t { return o.merge_functions; }},
+      {"NCCL_TOPO_FILE", "/a=b.xml", 0, 8, [](O o) -> int64_t { return o.topology_file.size(); }},
+      {"NCCL_IB_WARN_RAIL_LOCAL", "1", false, true,
+       [](O o) -> int64_t { return o.warn_cross_rail; }},
+      {"GDR_NCCL_RAIL_MAP", "GPU0=mlx5_0", false, true,
+       [](O o) -> int64_t { return o.rail_map.has_value(); }}};
+  Environment environment;
   Findings findings;
-  Options options = load({{"NCCL_IB_HCA", "=mlx5_3:1"},
-                          {"NCCL_IB_DISABLE", "1"},
-                          {"NCCL_IB_GID_INDEX", "3"},
-                          {"NCCL_IB_ROCE_VERSION_NUM", "1"},
-                          {"NCCL_IB_ADDR_FAMILY", "AF_INET6"},
-                          {"NCCL_IB_ADDR_RANGE", "fd00::/8"},
-                          {"NCCL_IB_TIMEOUT", "22"},
-                          {"NCCL_IB_RETRY_CNT", "6"},
-                          {"NCCL_IB_PKEY", "5"},
-                          {"NCCL_IB_SL", "4"},
-                          {"NCCL_IB_TC", "106"},
-                          {"NCCL_IB_FIFO_TC", "104"},
-                          {"NCCL_IB_QPS_PER_CONNECTION", "8"},
-                          {"NCCL_IB_SPLIT_DATA_ON_QPS", "1"},
-                          {"NCCL_IB_ADAPTIVE_ROUTING", "0"},
-                          {"NCCL_IB_AR_THRESHOLD", "65536"},
-                          {"NCCL_IB_PCI_RELAXED_ORDERING", "0"},
-                          {"NCCL_GDR_FLUSH_DISABLE", "1"},
-                          {"NCCL_SOCKET_IFNAME", "^docker,lo"},
-                          {"NCCL_SOCKET_FAMILY", "AF_INET"},
-                          {"GDR_NCCL_WATCHDOG_SEC", "0"}},
-                         &findings);
+  const Options unset = load({}, &findings);
+  for (const Field& field : fields) environment[field.name] = field.value;
+  const Options options = load(environment, &findings);
   EXPECT_THAT(findings, IsEmpty());
+  for (const Field& field : fields) {
+    EXPECT_EQ(field.of(unset), field.unset) << field.name;
+    EXPECT_EQ(field.of(options), field.set) << field.name;
+  }
   EXPECT_TRUE(options.hcas.accepts("mlx5_3", 1));
-  EXPECT_FALSE(options.hcas.accepts("mlx5_3", 2));
-  EXPECT_EQ(options.disable, 1);
-  EXPECT_EQ(options.gid_index, 3);
-  EXPECT_EQ(options.roce_version, 1);
-  EXPECT_EQ(options.address_family, AF_INET6);
   EXPECT_EQ(options.address_range->to_string(), "fd00::/8");
-  EXPECT_EQ(options.ack_timeout, 22);
-  EXPECT_EQ(options.retry_count, 6);
-  EXPECT_EQ(options.pkey_index, 5);
-  EXPECT_EQ(options.service_level, 4);
-  EXPECT_EQ(options.traffic_class, 106);
-  EXPECT_EQ(options.fifo_traffic_class, 104);
-  EXPECT_EQ(options.qps_per_connection, 8);
-  EXPECT_TRUE(options.split_data_on_qps);
-  EXPECT_EQ(options.adaptive_routing, 0);
-  EXPECT_EQ(options.adaptive_routing_threshold, 65536);
-  EXPECT_EQ(options.relaxed_ordering, 0);
-  EXPECT_TRUE(options.flush_disable);
-  EXPECT_FALSE(options.socket_interfaces.accepts("lo"));
-  EXPECT_EQ(options.socket_family, AF_INET);
-  EXPECT_EQ(options.watchdog_seconds, 0);
-}
-
-TEST(Options, RailVariables_AreRead) {
-  Options options = load({{"NCCL_NET_GDR_LEVEL", "PHB"},
-                          {"NCCL_IB_MERGE_VFS", "0"},
-                          {"NCCL_TOPO_FILE", "/a=b.xml"},
-                          {"NCCL_IB_WARN_RAIL_LOCAL", "1"},
-                          {"GDR_NCCL_RAIL_MAP", "GPU0=mlx5_0"}},
-                         nullptr);
-  EXPECT_EQ(options.gdr_level->path(), topology::PathClass::kPhb);
-  EXPECT_FALSE(options.merge_functions);
   EXPECT_EQ(options.topology_file, "/a=b.xml");
-  EXPECT_TRUE(options.warn_cross_rail);
-  EXPECT_EQ(options.rail_map->entries().size(), 1u);
+  EXPECT_FALSE(options.socket_interfaces.accepts("lo"));
+  EXPECT_EQ(options.gdr_level->path(), topology::PathClass::kPhb);
 }
 
 TEST(Options, Disable_IsAnyNumberButZero) {
@@ -175,55 +151,50 @@ TEST(Options, IntegerVariables_JustOutOfRange_AreRejected) {
   }
 }
 
-TEST(Options, IgnoredPartOfAList_IsAWarningAndTheRestIsUsed) {
-  Findings findings;
-  Options options = load({{"NCCL_IB_HCA", "mlx5_0,,"}}, &findings);
-  EXPECT_FALSE(options.hcas.accepts("rxe0", 1));
-  ASSERT_EQ(findings.size(), 1u);
-  EXPECT_EQ(findings[0].severity, Severity::kWarning);
-  EXPECT_THAT(to_string(findings[0]),
-              HasSubstr("NCCL_IB_HCA: \"mlx5_0,,\": entries without a name"));
+TEST(Options, ValueThatIsUsedInPart_IsAFindingThatNamesIt) {
+  struct Case {
+    Environment environment;
+    Severity severity;
+    const char* text;
+  };
+  for (const Case& one : {Case{{{"NCCL_IB_HCA", "mlx5_0,,"}},
+                               Severity::kWarning,
+                               "NCCL_IB_HCA: \"mlx5_0,,\": entries without a name"},
+                          Case{{{"MLX5_SINGLE_THREADED", "1"}},
+                               Severity::kWarning,
+                               "MLX5_SINGLE_THREADED: \"1\" removes"},
+                          Case{{{"NCCL_IB_ADDR_RANGE", "fd00::/8"}},
+                               Severity::kError,
+                               "NCCL_IB_ADDR_RANGE: \"fd00::/8\""},
+                          Case{{{"NCCL_IB_SUBNET_PREFIX_LEN", "16"}},
+                               Severity::kInfo,
+                               "NCCL_IB_SUBNET_PREFIX_LEN: \"16\" has no effect without "
+                               "NCCL_IB_SUBNET_AWARE_ROUTING=1"}}) {
+    Findings findings = findings_of(one.environment);
+    ASSERT_EQ(findings.size(), 1u) << one.text;
+    EXPECT_EQ(findings[0].severity, one.severity) << one.text;
+    EXPECT_THAT(to_string(findings[0]), HasSubstr(one.text));
+  }
+  EXPECT_FALSE(load({{"NCCL_IB_HCA", "mlx5_0,,"}}, nullptr).hcas.accepts("rxe0", 1));
+  EXPECT_FALSE(load({{"NCCL_IB_ADDR_RANGE", "fd00::/8"}}, nullptr).address_range.has_value());
+  EXPECT_THAT(to_string(findings_of({{"NCCL_IB_ADDR_RANGE", "fd00::/8"}})[0]),
+              HasSubstr("NCCL_IB_ADDR_FAMILY is AF_INET,"));
+  EXPECT_THAT(to_string(findings_of({{"MLX5_SINGLE_THREADED", "1"}})[0]),
+              AllOf(HasSubstr("failover is off"), HasSubstr("Fix: ")));
+  EXPECT_FALSE(load({{"MLX5_SINGLE_THREADED", "1"}}, nullptr).failover);
+  EXPECT_TRUE(load({{"MLX5_SINGLE_THREADED", "yes"}}, nullptr).failover) << "libmlx5 knows 1 only";
+  for (const Environment& environment :
+       {Environment{{"MLX5_SINGLE_THREADED", "yes"}},
+        Environment{{"NCCL_IB_SUBNET_PREFIX_LEN", "24"}},
+        Environment{{"NCCL_IB_SUBNET_PREFIX_LEN", "16"}, {"NCCL_IB_SUBNET_AWARE_ROUTING", "1"}}}) {
+    EXPECT_THAT(findings_of(environment), IsEmpty());
+  }
 }
 
-TEST(Options, LocksOfMlx5AreRemoved_FailoverIsOffWithAWarning) {
-  Findings findings;
-  EXPECT_FALSE(load({{"MLX5_SINGLE_THREADED", "1"}}, &findings).failover);
-  ASSERT_EQ(findings.size(), 1u);
-  EXPECT_EQ(findings[0].severity, Severity::kWarning);
-  EXPECT_THAT(to_string(findings[0]), AllOf(HasSubstr("MLX5_SINGLE_THREADED: \"1\" removes"),
-                                            HasSubstr("failover is off"), HasSubstr("Fix: ")));
-  findings.clear();
-  EXPECT_TRUE(load({{"MLX5_SINGLE_THREADED", "yes"}}, &findings).failover)
-      << "libmlx5 knows 1 only";
-  EXPECT_THAT(findings, IsEmpty());
-}
-
-TEST(Options, RangeOfTheOtherFamily_IsRejected) {
-  Findings findings;
-  Options options = load({{"NCCL_IB_ADDR_RANGE", "fd00::/8"}}, &findings);
-  EXPECT_FALSE(options.address_range.has_value());
-  ASSERT_EQ(findings.size(), 1u);
-  EXPECT_EQ(findings[0].severity, Severity::kError);
-  EXPECT_THAT(to_string(findings[0]), AllOf(HasSubstr("NCCL_IB_ADDR_RANGE: \"fd00::/8\""),
-                                            HasSubstr("NCCL_IB_ADDR_FAMILY is AF_INET,")));
-}
-
-TEST(Options, UnknownVariableOfOurs_IsNamedWithTheNearest) {
-  auto findings = findings_of({{"GDR_NCCL_WACHDOG_SECS", "5"}});
-  ASSERT_EQ(findings.size(), 1u);
-  EXPECT_EQ(findings[0].severity, Severity::kWarning);
-  EXPECT_EQ(findings[0].subject, "GDR_NCCL_WACHDOG_SECS");
-  EXPECT_THAT(findings[0].fix, HasSubstr("is GDR_NCCL_WATCHDOG_SEC"));
-  EXPECT_THAT(findings_of({{"GDR_NCCL_IB_TIMEOUT", "5"}})[0].fix, HasSubstr(" NCCL_IB_TIMEOUT"));
-}
-
-TEST(Options, UnknownVariableOutsideOfTheTransport_IsIgnored) {
-  EXPECT_THAT(findings_of({{"NCCL_DEBUG", "INFO"}, {"NCCL_IBEXT_DISABLE", "1"}, {"GDR_X", "1"}}),
-              IsEmpty());
-}
-
-TEST(Options, MisspeltVariableOfTheTransport_IsAWarningWithTheNearest) {
+TEST(Options, MisspeltVariable_IsAWarningWithTheNearest) {
   const std::pair<const char*, const char*> cases[] = {
+      {"GDR_NCCL_WACHDOG_SECS", "GDR_NCCL_WATCHDOG_SEC"},
+      {"GDR_NCCL_IB_TIMEOUT", "NCCL_IB_TIMEOUT"},
       {"NCCL_IB_HCAS", "NCCL_IB_HCA"},
       {"NCCL_IB_GID_IDX", "NCCL_IB_GID_INDEX"},
       {"NCCL_IB_TIMEOUTS", "NCCL_IB_TIMEOUT"},
@@ -250,22 +221,12 @@ TEST(Options, UnknownVariableOfTheTransportLikeNoOther_IsNamedAtInfo) {
   }
 }
 
-TEST(Options, SubnetPrefixWithoutSubnetAwareRouting_IsNamedAtInfo) {
-  Findings findings = findings_of({{"NCCL_IB_SUBNET_PREFIX_LEN", "16"}});
-  ASSERT_EQ(findings.size(), 1u);
-  EXPECT_EQ(findings[0].severity, Severity::kInfo);
-  EXPECT_EQ(to_string(findings[0]),
-            "NCCL_IB_SUBNET_PREFIX_LEN: \"16\" has no effect without "
-            "NCCL_IB_SUBNET_AWARE_ROUTING=1");
-  EXPECT_THAT(
-      findings_of({{"NCCL_IB_SUBNET_PREFIX_LEN", "16"}, {"NCCL_IB_SUBNET_AWARE_ROUTING", "1"}}),
-      IsEmpty());
-  EXPECT_THAT(findings_of({{"NCCL_IB_SUBNET_PREFIX_LEN", "24"}}), IsEmpty());
-}
-
-// NCCL's socket transport, nccl-rdma-sharp-plugins and former releases of RCCL read them.
-TEST(Options, VariableOfAnotherPlugin_IsNotNamed) {
-  EXPECT_THAT(findings_of({{"NCCL_SOCKET_NTHREADS", "4"},
+// NCCL's socket transport, nccl-rdma-sharp-plugins and former releases of RCCL read most of them.
+TEST(Options, VariableOfAnotherPluginOrOutsideOfTheTransport_IsNotNamed) {
+  EXPECT_THAT(findings_of({{"NCCL_DEBUG", "INFO"},
+                           {"NCCL_IBEXT_DISABLE", "1"},
+                           {"GDR_X", "1"},
+                           {"NCCL_SOCKET_NTHREADS", "4"},
                            {"NCCL_SOCKET_INLINE", "128"},
                            {"NCCL_SOCKET_MIN_TASKSIZE", "65536"},
                            {"NCCL_IB_IS_GLOBAL", "1"},
