@@ -13,12 +13,13 @@
 #include "tools/common/exit_codes.h"
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/compare.h"
-#include "tools/doctor/fingerprint.h"
 #include "tools/doctor/host.h"
 #include "tools/doctor/job_settings.h"
+#include "tools/doctor/profile.h"
 #include "tools/doctor/report.h"
 #include "tools/doctor/wrap.h"
 #include "tools/topo/inspection.h"
+#include "tools/topo/labels.h"
 
 namespace gdr::tools {
 namespace {
@@ -89,50 +90,34 @@ void compare_files(const DoctorCommand& command) {
   print_comparison(command, doctor::compare_fleet(*nodes));
 }
 
+// What a good machine has to have.
+std::string no_good_machine(const doctor::Profile& profile) {
+  const std::string lacking = doctor::lacking_in(profile);
+  return lacking.empty() ? "" : "a machine without " + lacking + "s is not one to compare with";
+}
+
 void expect_good(const DoctorCommand& command) {
-  Result<doctor::Profile> good = doctor::read_good(*command.good);
-  if (!good) stop(kExitUsage, good.error().text);
+  Result<std::vector<doctor::Profile>> files = doctor::read_fingerprints({*command.good});
+  if (!files) stop(kExitUsage, files.error().text);
+  doctor::Profile& good = files->front();
+  good.host = topo::clean_text(*command.good);
+  if (const std::string error = no_good_machine(good); !error.empty()) {
+    stop(kExitUsage, good.host + ": " + error + ". Fix: make it on a machine that works");
+  }
   Result<doctor::Host> host = doctor::read_host(command.root, false);
   if (!host) stop(kExitCouldNotRun, host.error().text);
-  Result<doctor::Profile> own = doctor::parse_fingerprint(doctor::to_fingerprint(*host));
+  // As from a file, which has no characters that are not UTF-8.
+  Result<doctor::Profile> own = doctor::parse_fingerprint(to_json(doctor::profile_of(*host)));
   if (!own) stop(kExitCouldNotRun, own.error().text);
-  if (own->name.empty()) own->name = command.root;
-  print_comparison(command, doctor::compare_with_good(*own, *good));
+  if (own->host.empty()) own->host = command.root;
+  print_comparison(command, doctor::compare_with_good(*own, good));
 }
 
-// A file has a topology alone.
-void check_file(const DoctorCommand& command) {
-  if (!command.file.has_value()) {
-    if (!command.options.host && !command.options.nccl_version) return;
-    stop(kExitUsage, "--host and --nccl-version belong to --from, which is missing");
-  }
-  if (command.file->empty()) {
-    stop(kExitUsage, "--from has no name of a file. Fix: give one, or leave --from out");
-  }
-  if (command.root != "/" || command.fingerprint || command.good || !command.compared.empty()) {
-    stop(kExitUsage,
-         "--from judges a file alone. Fix: leave out --root, --fingerprint, --expect and "
-         "--compare");
-  }
-}
-
-// Stops at options that have no effect together.
-void check_combination(const DoctorCommand& command) {
-  check_file(command);
-  const bool checks = !command.names.empty();
-  if (command.fingerprint && checks) {
-    stop(kExitUsage, "--fingerprint runs no check. Fix: leave out --check");
-  }
-  const bool prints = command.all || command.list || command.prometheus || command.fix_script ||
-                      command.fingerprint;
-  if (!command.compared.empty() && (checks || prints || command.root != "/")) {
-    stop(kExitUsage, "--compare reads files alone. Fix: leave out other options but --json");
-  }
-  if (command.good.has_value() && (checks || prints)) {
-    stop(
-        kExitUsage,
-        "--expect compares, and runs no check. Fix: leave out other options but --root and --json");
-  }
+void print_fingerprint(const doctor::Host& host) {
+  const doctor::Profile profile = doctor::profile_of(host);
+  fmt::print("{}", to_json(profile));
+  const std::string error = no_good_machine(profile);
+  if (!error.empty()) fmt::print(stderr, "note: --expect refuses this fingerprint: {}\n", error);
 }
 
 // Whether a file cannot be what was meant, or cannot be read.
@@ -155,7 +140,6 @@ doctor::Host host_of(const DoctorCommand& command, bool watches_errors) {
 }
 
 void run_unguarded(const DoctorCommand& command) {
-  check_combination(command);
   if (!command.compared.empty()) return compare_files(command);
   if (command.good) return expect_good(command);
   const std::vector<doctor::Check> checks = chosen(command.names);
@@ -166,7 +150,7 @@ void run_unguarded(const DoctorCommand& command) {
         return check.name == std::string_view("error-counters");
       });
   const doctor::Host host = host_of(command, watches_errors);
-  if (command.fingerprint) return fmt::print("{}", doctor::to_fingerprint(host));
+  if (command.fingerprint) return print_fingerprint(host);
   const doctor::Report report = doctor::run_checks(checks, host);
   fmt::print("{}", text_of(command, report, host));
   end_with(doctor::exit_code_of(report));
@@ -184,42 +168,68 @@ void run(const DoctorCommand& command) {
   }
 }
 
+// Adds --check and the forms of output, and returns those that a comparison does not have.
+std::vector<CLI::Option*> add_forms(DoctorCommand* command, CLI::App* sub) {
+  CLI::Option* check =
+      sub->add_option("--check", command->names, "Run only these checks, and print all they saw")
+          ->delimiter(',');
+  CLI::Option_group* forms = sub->add_option_group("Output", "At most one of:");
+  forms->add_flag("--json", command->json, "Print JSON (docs/doctor.schema.json)");
+  forms->require_option(0, 1);
+  return {
+      check,
+      forms->add_flag("--all", command->all, "Print every check, not only what is wrong"),
+      forms->add_flag("--list", command->list,
+                      "Print the names of the checks and what they look at"),
+      forms->add_flag("--prometheus", command->prometheus, "Print metrics for node_exporter"),
+      forms->add_flag(
+          "--fix-script", command->fix_script,
+          "Print a shell script with the fixes, their undo, and settings for jobs; nothing is run"),
+      forms
+          ->add_flag("--fingerprint", command->fingerprint,
+                     "Print what machines should have in common, for --expect and --compare")
+          ->excludes(check)};
+}
+
+// Adds --from with the options that belong to it.
+CLI::Option* add_file(DoctorCommand* command, CLI::App* sub) {
+  CLI::Option* file = sub->add_option("--from", command->file,
+                                      "Judge a file with a topology: XML of hwloc (lstopo) or of "
+                                      "NCCL (NCCL_TOPO_DUMP_FILE)");
+  sub->add_option("--host", command->options.host,
+                  "The host of a file that describes several, by number or name")
+      ->needs(file);
+  sub->add_option("--nccl-version", command->options.nccl_version,
+                  "The release of NCCL whose rules count for a file")
+      ->needs(file);
+  return file;
+}
+
 }  // namespace
 
 void add_doctor_command(CLI::App& app) {
   auto command = std::make_shared<DoctorCommand>();
   CLI::App* sub = app.add_subcommand(
       "doctor", "Find out why GPUDirect RDMA is not working or slow, and what to do about it");
-  sub->add_option("--check", command->names, "Run only these checks, and print all they saw")
-      ->delimiter(',');
-  sub->add_option("--root", command->root,
-                  "Look at the /proc, /sys, /dev and /etc in this folder, of another machine")
-      ->capture_default_str();
-  sub->add_option("--from", command->file,
-                  "Judge a file with a topology: XML of hwloc (lstopo) or of NCCL "
-                  "(NCCL_TOPO_DUMP_FILE)");
-  sub->add_option("--host", command->options.host,
-                  "With --from: the host of a file that describes several, by number or name");
-  sub->add_option("--nccl-version", command->options.nccl_version,
-                  "With --from: the release of NCCL whose rules count");
-  CLI::Option_group* forms = sub->add_option_group("Output", "At most one of:");
-  forms->add_flag("--all", command->all, "Print every check, not only what is wrong");
-  forms->add_flag("--list", command->list, "Print the names of the checks and what they look at");
-  forms->add_flag("--json", command->json, "Print JSON (docs/doctor.schema.json)");
-  forms->add_flag("--prometheus", command->prometheus, "Print metrics for node_exporter");
-  forms->add_flag(
-      "--fix-script", command->fix_script,
-      "Print a shell script with the fixes, their undo, and settings for jobs; nothing is run");
-  forms->add_flag("--fingerprint", command->fingerprint,
-                  "Print what machines should have in common, for --expect and --compare");
-  forms->require_option(0, 1);
+  const std::vector<CLI::Option*> forms = add_forms(command.get(), sub);
+  CLI::Option* root =
+      sub->add_option("--root", command->root,
+                      "Look at the /proc, /sys, /dev and /etc in this folder, of another machine")
+          ->capture_default_str();
+  CLI::Option* file = add_file(command.get(), sub)->excludes(root, forms.back());
   CLI::Option* expect =
       sub->add_option("--expect", command->good,
-                      "Print in what this machine differs from this --fingerprint of a good one");
-  sub->add_option("--compare", command->compared,
-                  "Print which of these files of --fingerprint differ from most, and in what")
-      ->expected(2, CLI::detail::expected_max_vector_size)
-      ->excludes(expect);
+                      "Print in what this machine differs from this --fingerprint of a good one")
+          ->excludes(file);
+  CLI::Option* compare =
+      sub->add_option("--compare", command->compared,
+                      "Print which of these files of --fingerprint differ from most, and in what")
+          ->expected(2, CLI::detail::expected_max_vector_size)
+          ->excludes(file, root, expect);
+  for (CLI::Option* form : forms) {
+    expect->excludes(form);
+    compare->excludes(form);
+  }
   sub->callback([command] { run(*command); });
 }
 

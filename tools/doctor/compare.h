@@ -4,7 +4,6 @@
 #include <string>
 #include <vector>
 
-#include "base/result.h"
 #include "tools/doctor/differences.h"
 #include "tools/doctor/profile.h"
 
@@ -18,24 +17,19 @@ struct Deviation {
 
 struct Comparison {
   size_t nodes = 0;
-  std::string reference;           // the name of the machine that the others are compared with
-  std::vector<std::string> alike;  // those without differences from it
+  std::string reference;                // the name of the machine that the others are compared with
+  std::vector<std::string> alike = {};  // those without differences from it
   // Whether the reference is a good machine, or of a group that is larger than every other one. If
   // not, nothing says that it is right.
   bool is_reference_right = true;
-  std::vector<Deviation> deviations;
+  std::vector<Deviation> deviations = {};
 };
 
-// Compares at least one machine with the largest group of those that are alike. What is unknown on
-// either side is no difference; neither are names and addresses of devices and GUIDs.
+// Compares at least one machine with the largest group of those that are alike.
 Comparison compare_fleet(const std::vector<Profile>& nodes);
 
-// Compares a machine with one that is known to be good; that one's name is as in the result.
+// Compares a machine with one that is known to be good.
 Comparison compare_with_good(const Profile& node, const Profile& good);
-
-// Reads the file of a good machine and names it by the file. Fails with kInvalidArgument where it
-// cannot be read, or has no GPUs or HCAs that others could be compared with.
-Result<Profile> read_good(const std::string& file);
 
 // A line for each difference, then one that says which machines differ.
 std::string to_text(const Comparison& comparison);

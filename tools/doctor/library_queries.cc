@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <string_view>
 #include <system_error>
 
 #include "tools/doctor/elf_file.h"
@@ -31,14 +32,16 @@ std::string version_at(const std::string& text, size_t at) {
   return text.substr(at, end == std::string::npos ? end : end - at);
 }
 
-// NCCL has its version as a text; a library of rdma-core in its file's name, which is that of the
-// package in the last numbers: libibverbs.so.1.14.44.0 is of rdma-core 44.0.
+// NCCL and this plugin have their versions in texts; a library of rdma-core in its file's name,
+// which is that of the package in the last numbers: libibverbs.so.1.14.44.0 is of rdma-core 44.0.
 std::string version_of(const ElfFile& elf, const fs::path& real) {
-  constexpr char kNcclText[] = "NCCL version ";
-  for (size_t at = elf.constants.find(kNcclText); at != std::string::npos;
-       at = elf.constants.find(kNcclText, at + 1)) {
-    const std::string version = version_at(elf.constants, at + sizeof kNcclText - 1);
-    if (version.find('.') != std::string::npos) return version;
+  constexpr std::string_view kWord = "version ", kOfNccl = "NCCL ", kOfPlugin = " (wire version ";
+  const std::string_view texts = elf.constants;
+  for (size_t at = texts.find(kWord); at != texts.npos; at = texts.find(kWord, at + 1)) {
+    const std::string version = version_at(elf.constants, at + kWord.size());
+    const std::string_view rest = texts.substr(at + kWord.size() + version.size());
+    const bool is_its_own = texts.substr(0, at).ends_with(kOfNccl) || rest.starts_with(kOfPlugin);
+    if (is_its_own && version.find('.') != std::string::npos) return version;
   }
   const std::string name = real.filename().string();
   const size_t suffix = name.find(".so.");

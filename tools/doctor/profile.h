@@ -1,10 +1,19 @@
-// What two machines are compared by: the output of `nccl-gdr doctor --fingerprint`, brought into
-// properties with texts as values.
+// What two machines are compared by, and its JSON, which `nccl-gdr doctor --fingerprint` prints:
+//
+//   {"format": "nccl-gdr-fingerprint", "version": 2, "host": "node17",
+//    "machine": {"kernel": "6.8.0-60-generic", "NVIDIA driver": "570.133.20", ...},
+//    "settings": {"NCCL_IB_TC": "106"},
+//    "has_topology": true,
+//    "devices": {"GPU": [{"name": "GPU0", "address": "0000:3b:00.0",
+//                         "properties": {"model": "NVIDIA H100", "PCIe link": "32 GT/s x16"},
+//                         "paths": {"GPU1": "NVL", "mlx5_0": "PIX"},
+//                         "choices": {"rails": "0"}}],
+//                "HCA": [...], "PCIe switch": [...]}}
+//
+// It has no times, counters or process ids, so that it stays the same while the machine does.
 #pragma once
 
 #include <map>
-#include <nlohmann/json_fwd.hpp>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,45 +21,50 @@
 
 namespace gdr::tools::doctor {
 
-struct Property {
-  std::string name;                  // "port 1 state"
-  std::optional<std::string> value;  // "active"; nothing: unknown
-};
+struct Host;
 
-using Settings = std::map<std::string, std::string>;  // variables and their values
+// Values by their names for people. "none" where something is known to be absent; what is unknown
+// is left out.
+using Facts = std::map<std::string, std::string>;
 
-struct DeviceProfile {
-  std::string label;    // "GPU3", "mlx5_3"
+// The kinds of devices, in the order in which they are compared.
+inline constexpr char kGpuKind[] = "GPU";
+inline constexpr char kHcaKind[] = "HCA";
+inline constexpr char kSwitchKind[] = "PCIe switch";
+
+// Names and addresses differ between machines that are alike: they are for people, and to find the
+// devices that belong together.
+struct Device {
+  std::string name;     // "GPU3", "mlx5_3"
   std::string address;  // "0000:3b:00.0"; "" where it has none
-  std::vector<Property> properties;
+  Facts properties;
+  Facts paths;    // of a GPU: the class of the path to each other device, by its name
+  Facts choices;  // what the plugin and NCCL make of all these
 };
-
-using PathMatrix = std::vector<std::vector<std::optional<std::string>>>;
 
 struct Profile {
-  std::string name;                  // the host's, or what it was read from
-  bool has_topology = false;         // if not, its devices are unknown, beside their firmware
-  std::vector<Property> properties;  // of the machine as a whole, and of its software
-  Settings settings;                 // of NCCL and the plugin
-  std::vector<DeviceProfile> gpus;
-  std::vector<DeviceProfile> hcas;
-  std::vector<DeviceProfile> switches;  // "PCIe switch 0000:15:00.0"
-  bool switches_known = false;
-  PathMatrix gpu_gpu;  // path classes; cells that are missing are unknown
-  PathMatrix gpu_hca;
+  std::string host;
+  Facts machine;              // the machine as a whole, and its software
+  Facts settings;             // variables of NCCL and the plugin; one that is missing is unset
+  bool has_topology = false;  // if not, no device is known but HCAs, by their names alone
+  std::map<std::string, std::vector<Device>> devices;  // by kind
 };
 
-// Fills what the output of `nccl-gdr topo --json` shows; keys may be in any order, and unknown keys
-// are ignored. Fails with kInvalidArgument where it is not such a document, or is of another schema
-// version than this program writes.
-Status add_topology(const nlohmann::ordered_json& topology, Profile* profile);
+// Returns what the files of the host show, its topology and, where it is live, the libraries that
+// the loader finds.
+Profile profile_of(const Host& host);
 
-// Parses the output of --fingerprint. Fails with kInvalidArgument where it is something else, or of
-// another version.
+std::string to_json(const Profile& profile);
+
+// Parses that. Fails with kInvalidArgument where it is something else, or of another version.
 Result<Profile> parse_fingerprint(const std::string& text);
 
-// Reads one from each file; their names are unique. Fails with kInvalidArgument and a text that
-// names the file.
+// Reads one from each file; the names of their hosts are then unique. Fails with kInvalidArgument
+// and a text that names the file.
 Result<std::vector<Profile>> read_fingerprints(const std::vector<std::string>& files);
+
+// Returns the kind of devices without which a machine is not one to compare others with: "GPU",
+// "HCA"; "" where it has both.
+std::string lacking_in(const Profile& profile);
 
 }  // namespace gdr::tools::doctor

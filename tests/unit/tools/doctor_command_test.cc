@@ -8,8 +8,6 @@
 #include "tests/fakes/temp_folder.h"
 #include "tools/commands.h"
 #include "tools/doctor/checks/checks.h"
-#include "tools/topo/inspect.h"
-#include "tools/topo/render.h"
 
 namespace gdr::tools {
 namespace {
@@ -126,6 +124,23 @@ TEST_F(DoctorCommandRun, WrongUsage_ExitsWith2AndPrintsNothing) {
   }
 }
 
+TEST_F(DoctorCommandRun, OptionsThatHaveNoEffectTogether_AreNamed) {
+  const std::pair<std::string, const char*> cases[] = {
+      {"--from x.xml --root /tmp", "--root excludes --from"},
+      {"--from x.xml --fingerprint", "--from excludes --fingerprint"},
+      {"--from x.xml --expect y", "--from excludes --expect"},
+      {"--from x.xml --compare y z", "--from excludes --compare"},
+      {"--host 0", "--host requires --from"},
+      {"--nccl-version 2.28.3", "--nccl-version requires --from"},
+      {"--compare y z --root /tmp", "--root excludes --compare"},
+      {"--compare y z --expect x", "--expect excludes --compare"}};
+  for (const auto& [arguments, text] : cases) {
+    const DoctorOutput result = run_as_is(arguments);
+    EXPECT_EQ(result.code, 2) << arguments;
+    EXPECT_THAT(result.err, HasSubstr(text)) << arguments;
+  }
+}
+
 TEST_F(DoctorCommandRun, Fingerprints_AreComparedByTheCommand) {
   const fs::path a = folder_.path() / "a.json", b = folder_.path() / "b.json";
   fs::create_directories(folder_.path() / "proc");
@@ -137,7 +152,7 @@ TEST_F(DoctorCommandRun, Fingerprints_AreComparedByTheCommand) {
   EXPECT_EQ(run_as_is(both).code, 0);
   EXPECT_EQ(run_as_is(both).out, "2 nodes are alike\n");
   auto json = nlohmann::json::parse(printed.out);
-  json["software"]["nccl-gdr"] = "0.0.1";
+  json["machine"]["nccl-gdr"] = "0.0.1";
   std::ofstream(b) << json;
   const DoctorOutput differing = run_as_is(both);
   EXPECT_EQ(differing.code, 1);
@@ -172,17 +187,19 @@ TEST_F(DoctorCommandRun, FilesThatCannotBeCompared_ExitWith2AndAreNamed) {
 
 TEST_F(DoctorCommandRun, GoodMachine_IsWhatThisOneIsComparedWith) {
   const fs::path good = folder_.path() / "good.json";
-  for (const char* hca : {"mlx5_0", "mlx5_1", "mlx5_2", "mlx5_3"}) {
-    fs::create_directories(folder_.path() / "sys/class/infiniband" / hca);
-  }
-  auto json = nlohmann::json::parse(run("--fingerprint").out);
-  topo::InspectOptions options;
-  options.from = std::string(GDR_TOPOLOGIES) + "/nccl-hgx-4nic.xml";
-  const topo::Inspection machine = topo::inspect(options).value();
-  json["topology"] = nlohmann::json::parse(topo::json_text(machine.decision, machine.not_offered));
+  fs::create_directories(folder_.path() / "sys/class/infiniband/mlx5_0");
+  const DoctorOutput without_gpus = run("--fingerprint");
+  constexpr char kNoGpus[] = "a machine without GPUs is not one to compare with";
+  EXPECT_THAT(without_gpus.err, HasSubstr(kNoGpus));
+  std::ofstream(good) << without_gpus.out;
+  const DoctorOutput refused = run("--expect " + good.string());
+  EXPECT_EQ(refused.code, 2);
+  EXPECT_THAT(refused.err, HasSubstr(good.string() + ": " + kNoGpus));
+  auto json = nlohmann::json::parse(without_gpus.out);
+  json["devices"]["GPU"] = json["devices"]["HCA"];
   std::ofstream(good) << json;
   EXPECT_EQ(run("--expect " + good.string()).code, 0);
-  json["software"]["nccl-gdr"] = "0.0.1";
+  json["machine"]["nccl-gdr"] = "0.0.1";
   std::ofstream(good) << json;
   const DoctorOutput differing = run("--expect " + good.string());
   EXPECT_EQ(differing.code, 1);

@@ -1,18 +1,24 @@
-#include "tools/doctor/fingerprint.h"
-
 #include <gmock/gmock.h>
 
+#include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "tests/unit/tools/doctor/made_elf.h"
 #include "tests/unit/tools/doctor/made_host.h"
 #include "tests/unit/tools/doctor/made_pci.h"
+#include "tools/doctor/profile.h"
 
 namespace gdr::tools::doctor {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::Contains;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Key;
+using ::testing::Not;
 using ::testing::Pair;
+using ::testing::StartsWith;
 using Json = nlohmann::ordered_json;
 
 void make_node(MadeHost* made) {
@@ -33,75 +39,137 @@ void make_node(MadeHost* made) {
 TEST(Fingerprint, Node_HasWhatItsFilesShow) {
   MadeHost made;
   make_node(&made);
-  const Properties software = software_of(made.host);
-  EXPECT_THAT(software, Contains(Pair("kernel", "6.8.0-60-generic")));
-  EXPECT_THAT(software, Contains(Pair("kernel options", "intel_iommu=on iommu=pt")));
-  EXPECT_THAT(software, Contains(Pair("operating system", "Ubuntu 24.04.2 LTS")));
-  EXPECT_THAT(software, Contains(Pair("NVIDIA driver", "570.133.20")));
-  EXPECT_THAT(software, Contains(Pair("NVIDIA kernel modules", "open")));
-  EXPECT_THAT(software, Contains(Pair("nvidia_peermem", "none")));
-  EXPECT_THAT(software, Contains(Pair("mlx5_core driver", "that of the kernel")));
-  const Json json = Json::parse(to_fingerprint(made.host));
-  EXPECT_EQ(json["host"], "node17");
-  EXPECT_EQ(json["settings"]["NCCL_IB_TC"], "106");
-  EXPECT_EQ(json["hcas"][0]["name"], "mlx5_0");
-  EXPECT_EQ(json["hcas"][0]["firmware"], "28.41.1000");
-  EXPECT_EQ(json["hcas"][0]["netdev_mtu"], "9000");
-  EXPECT_TRUE(json["topology"].is_null());
+  const Profile profile = profile_of(made.host);
+  EXPECT_EQ(profile.host, "node17");
+  EXPECT_EQ(profile.machine, (Facts{{"kernel", "6.8.0-60-generic"},
+                                    {"kernel options", "intel_iommu=on iommu=pt"},
+                                    {"operating system", "Ubuntu 24.04.2 LTS"},
+                                    {"NVIDIA driver", "570.133.20"},
+                                    {"NVIDIA kernel modules", "open"},
+                                    {"nvidia_peermem", "none"},
+                                    {"mlx5_core driver", "that of the kernel"},
+                                    {"nccl-gdr", profile.machine.at("nccl-gdr")}}));
+  EXPECT_THAT(profile.settings, ElementsAre(Pair("NCCL_IB_TC", "106")));
+  EXPECT_FALSE(profile.has_topology);
+  const Device& hca = profile.devices.at(kHcaKind).at(0);
+  EXPECT_EQ(hca.name, "mlx5_0");
+  EXPECT_EQ(hca.properties, (Facts{{"firmware", "28.41.1000"},
+                                   {"board", "MT_0000000838"},
+                                   {"MTU of the interface", "9000"}}));
 }
 
-TEST(Fingerprint, LinksOfDevices_AreWhatTheyRunAt) {
+TEST(Fingerprint, Libraries_AreThoseOfTheLoader) {
+  MadeHost made;
+  made.host.is_live = made.host.libraries.is_known = true;
+  made.host.gpus.cuda.emplace().version = 12080;
+  made.host.libraries.nccl = {{"/lib/libnccl.so.2", "test", "2.28.9"}};
+  made.host.libraries.verbs = {{"/lib/libibverbs.so.1", "test", ""}};
+  EXPECT_THAT(profile_of(made.host).machine,
+              AllOf(Contains(Pair("CUDA driver API", "12.8")), Contains(Pair("NCCL", "2.28.9")),
+                    Contains(Pair("plugin in the library path", "none")),
+                    Not(Contains(Key("libibverbs")))));
+  made.host.gpus.cuda.reset();
+  EXPECT_THAT(profile_of(made.host).machine, Contains(Pair("CUDA driver API", "none")));
+}
+
+TEST(Fingerprint, Devices_HaveWhatTheTopologyShowsAndWhatLinksRunAt) {
   MadePci made;
-  made.write("/sys/class/infiniband/mlx5_0/fw_ver", "28.41.1000\n");
+  made.write("/sys/class/infiniband/mlx5_9/fw_ver", "28.41.1000\n");
   made.host.pci_states[topology::bdf_of(0x1a)].current = {2.5, 8};
   made.host.pci_states[topology::bdf_of(0x1b)].current = {16, 8};
-  const Json json = Json::parse(to_fingerprint(made.host));
-  EXPECT_EQ(json["gpus"][0]["name"], "GPU0");
-  EXPECT_EQ(json["gpus"][0]["pcie_width"], "x8");
-  EXPECT_EQ(json["hcas"][0]["pcie_link"], "16 GT/s x8");
+  const Profile profile = profile_of(made.host);
+  EXPECT_TRUE(profile.has_topology);
+  const Device& gpu = profile.devices.at(kGpuKind).at(0);
+  EXPECT_EQ(gpu.address, "0000:1a:00.0");
+  EXPECT_THAT(gpu.properties, Contains(Pair("PCIe lanes in use", "x8")));
+  EXPECT_THAT(gpu.paths, ElementsAre(Pair("mlx5_0", "PIX")));
+  EXPECT_EQ(gpu.choices, (Facts{{"rails", "0"},
+                                {"rails that NCCL uses", "0"},
+                                {"path to its rail", "PIX"},
+                                {"GPUDirect receive", "yes"},
+                                {"GPUDirect send", "yes"}}));
+  const std::vector<Device>& hcas = profile.devices.at(kHcaKind);
+  EXPECT_EQ(hcas.at(0).properties, (Facts{{"PCI device", "15b3:1021"},
+                                          {"NUMA node", "0"},
+                                          {"PCIe link", "32 GT/s x16"},
+                                          {"PCIe link in use", "16 GT/s x8"},
+                                          {"GPUDirect support", "yes"},
+                                          {"number of ports", "1"},
+                                          {"port 1 state", "active"},
+                                          {"port 1 speed", "400 Gb/s"},
+                                          {"port 1 link layer", "InfiniBand"}}));
+  EXPECT_THAT(hcas.at(0).choices, ElementsAre(Pair("port 1 role", "rail 0")));
+  EXPECT_EQ(hcas.at(1).name, "mlx5_9");
+  EXPECT_EQ(profile.devices.at(kSwitchKind).at(0).name, "PCIe switch 0000:18:00.0");
   made.host.pci_states.clear();
-  const Json unknown = Json::parse(to_fingerprint(made.host));
-  EXPECT_TRUE(unknown["gpus"][0]["pcie_width"].is_null());
-  EXPECT_TRUE(unknown["hcas"][0]["pcie_link"].is_null());
-}
-
-TEST(Fingerprint, Plugin_HasItsRelease) {
-  MadeHost made;
-  made.write("/a.so", made_elf(std::string("\0f\0", 3), "x version 1.2.3 (wire version %d"));
-  made.write("/b.so", made_library());
-  EXPECT_EQ(plugin_release(made.host.path("/a.so").string()), "1.2.3");
-  EXPECT_EQ(plugin_release(made.host.path("/b.so").string()), "found");
+  const Profile unknown = profile_of(made.host);
+  EXPECT_THAT(unknown.devices.at(kGpuKind)[0].properties, Not(Contains(Key("PCIe lanes in use"))));
+  EXPECT_THAT(unknown.devices.at(kHcaKind)[0].properties, Not(Contains(Key("PCIe link in use"))));
 }
 
 TEST(Fingerprint, EmptyRoot_IsUnknownAndNotNone) {
   MadeHost made;
-  const Properties software = software_of(made.host);
-  for (const char* name : {"kernel", "NVIDIA driver", "NVIDIA kernel modules", "BIOS"}) {
-    EXPECT_THAT(software, Contains(Pair(name, std::nullopt))) << name;
-  }
-  EXPECT_TRUE(Json::parse(to_fingerprint(made.host))["hcas"].empty());
+  const Profile profile = profile_of(made.host);
+  EXPECT_THAT(profile.machine, ElementsAre(Key("nccl-gdr")));
+  EXPECT_EQ(lacking_in(profile), "GPU");
 }
 
-TEST(Fingerprint, SameMachine_IsTheSameText) {
-  MadeHost made;
+TEST(Fingerprint, Json_IsReadAgainWhole) {
+  MadePci made;
   make_node(&made);
-  EXPECT_EQ(to_fingerprint(made.host), to_fingerprint(made.host));
+  const std::string text = to_json(profile_of(made.host));
+  const Result<Profile> again = parse_fingerprint(text);
+  ASSERT_TRUE(again) << again.error().text;
+  EXPECT_EQ(to_json(*again), text);
+  EXPECT_EQ(lacking_in(*again), "");
 }
 
-TEST(Fingerprint, ThisMachine_HasLibraries) {
-  const Properties libraries = loaded_libraries();
-  EXPECT_EQ(libraries.count("rdma-core"), 1u);
-  EXPECT_EQ(libraries.count("NCCL"), 1u);
-  EXPECT_EQ(libraries, loaded_libraries());
+std::string error_of(const std::string& text) {
+  const Result<Profile> profile = parse_fingerprint(text);
+  return profile ? "" : profile.error().text;
 }
 
-TEST(Fingerprint, Releases_AreReadFromNamesAndNumbers) {
-  EXPECT_EQ(rdma_core_release("libibverbs.so.1.14.44.0"), "44.0");
-  EXPECT_EQ(rdma_core_release("libibverbs.so.1"), "libibverbs.so.1");
-  EXPECT_EQ(rdma_core_release("libibverbs.so.1.14"), "libibverbs.so.1.14");
-  EXPECT_EQ(nccl_release(22703), "2.27.3");
-  EXPECT_EQ(nccl_release(21805), "2.18.5");
-  EXPECT_EQ(nccl_release(2708), "2.7.8");
+TEST(ParseFingerprint, OtherTexts_AreErrorsThatSayWhat) {
+  const std::string brackets(200000, '['), closing(200000, ']');
+  const std::pair<std::string, const char*> cases[] = {
+      {"", "parse error"},
+      {"{", "parse error"},
+      {"[]", "it is not a fingerprint. Fix: "},
+      {brackets + closing, "it is not a fingerprint. Fix: "},
+      {R"({"format": "nccl-gdr-doctor", "version": 1})", "it is not a fingerprint. Fix: "},
+      {R"({"format": "nccl-gdr-fingerprint"})", "'version' not found"},
+      {R"({"format": "nccl-gdr-fingerprint", "version": 1})", "it is not of version 2"},
+      {R"({"format": "nccl-gdr-fingerprint", "version": 2})", "not found. Fix: make one"}};
+  for (const auto& [text, error] : cases) EXPECT_THAT(error_of(text), HasSubstr(error)) << error;
+}
+
+TEST(ParseFingerprint, PartsOfAnotherType_AreErrorsAndOtherKeysAreNot) {
+  MadePci made;
+  make_node(&made);
+  const std::string whole = to_json(profile_of(made.host));
+  for (const char* part : {"/devices", "/machine", "/settings", "/host", "/devices/GPU/0/name",
+                           "/devices/HCA/0", "/machine/kernel", "/has_topology"}) {
+    Json odd = Json::parse(whole);
+    odd[Json::json_pointer(part)] = 3;
+    EXPECT_THAT(error_of(odd.dump()), HasSubstr("number. Fix: make one")) << part;
+  }
+  const std::string brackets(200000, '['), closing(200000, ']');
+  EXPECT_EQ(error_of("{\"new\": " + brackets + closing + "," + whole.substr(1)), "");
+}
+
+TEST(ReadFingerprints, HostsOfOneName_AreNamedByTheirFilesAsWell) {
+  const TempFolder folder;
+  std::vector<std::string> files;
+  for (const char* name : {"", "a", "a"}) {
+    files.push_back((folder.path() / ("f" + std::to_string(files.size()) + ".json")).string());
+    Profile profile;
+    profile.host = name;
+    std::ofstream(files.back()) << to_json(profile);
+  }
+  const std::vector<Profile> profiles = read_fingerprints(files).value();
+  EXPECT_EQ(profiles[0].host, "f0");
+  EXPECT_EQ(profiles[1].host, "a (" + files[1] + ")");
+  EXPECT_EQ(profiles[2].host, "a (" + files[2] + ")");
 }
 
 }  // namespace

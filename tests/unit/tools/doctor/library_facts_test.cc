@@ -40,6 +40,8 @@ TEST(ReadLibrary, Plugin_HasItsTables) {
   EXPECT_EQ(plugin.net_tables, (std::vector<int>{8, 12}));
   EXPECT_FALSE(plugin.is_this_plugin);
   EXPECT_TRUE(read_made("/lib/a.so", made_elf(names, "GDR_NCCL_RAIL_MAP")).is_this_plugin);
+  const std::string text = "version 3.4 x version 1.2.3 (wire version %d";
+  EXPECT_EQ(read_made("/lib/a.so", made_elf(names, text)).version, "1.2.3");
 }
 
 TEST(ReadLibrary, OtherFile_HasNothing) {
