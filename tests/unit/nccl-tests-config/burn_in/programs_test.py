@@ -21,10 +21,10 @@ import os, pathlib, json, sys
 words, what = sys.argv[1:], os.environ.get("FAKE")
 option = lambda name: words[words.index(name) + 1]
 ranks = [{"device_name": f"mlx5_{number}", "memory": "host"} for number in option("--dev").split(",")]
-if "--rank" in words and option("--rank") == "0":
-    attempts = pathlib.Path(sys.argv[0] + ".attempts")
+if "--rank" in words:
+    attempts = pathlib.Path(f"{sys.argv[0]}.rank{option('--rank')}")
     attempts.write_text((attempts.read_text() if attempts.exists() else "") + option("--root") + "\\n")
-    if what == "taken" and len(attempts.read_text().split()) < 3:
+    if what == "taken" and attempts.name.endswith("0") and len(attempts.read_text().split()) < 3:
         sys.exit("bind: Address already in use")
 if what == "broken":
     sys.exit("nccl-gdr: rank 0 failed")
@@ -111,6 +111,10 @@ class ProgramsTest(unittest.TestCase):
                 there = partner.There(link, str(self.program))
                 if error is None:
                     self.assertAlmostEqual(there.measure(self.pair, "bandwidth"), 1000)
+                    ranks = [self.program.with_name(f"nccl-gdr.rank{rank}") for rank in (0, 1)]
+                    self.assertEqual(*(file.read_text() for file in ranks))
+                    for file in ranks:
+                        file.unlink()
                 else:
                     with self.assertRaisesRegex(Failure, error):
                         there.measure(self.pair, "bandwidth")

@@ -70,7 +70,7 @@ class CommandTest(LaunchTest):
         for launcher, arguments, settings, words, variables in (
                 ("mpirun", "--nodes 2 --gpus 8 --host a,b --preset dgx_h100 --interface eth1", {},
                  ("mpirun -np 16 --bind-to none", "--map-by ppr:8:node", "--host a:8,b:8", "-x NCCL_IB_HCA",
-                  "btl_tcp_if_include eth1", "oob_tcp_if_include eth1",
+                  "--mca pml ob1 --mca btl self,tcp", "btl_tcp_if_include eth1", "oob_tcp_if_include eth1",
                   f"{_LAUNCH}/rank_near_gpu all_reduce_perf -b 8 -e 8G -f 2 -g 1"), plugin),
                 # The preset comes after the transport, and --set after both.
                 ("mpirun", "--gpus 8 --preset roce_two_socket --set NCCL_IB_TC=0 --set 'NCCL_IB_HCA==a b,c'", {},
