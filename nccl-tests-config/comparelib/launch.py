@@ -91,16 +91,6 @@ def decides_runs(name):
     return _FORWARDED.fullmatch(name) is not None and name != "NCCL_TESTS_DIR"
 
 
-def software_hca(env):
-    """The folder of the software HCA that programs load in this environment, or None."""
-    for folder in env.get("LD_LIBRARY_PATH", "").split(":"):
-        if folder and (folder == env.get("SOFTHCA_DIR")
-                       or os.path.basename(os.path.normpath(folder)) == "softhca"):
-            if os.path.exists(os.path.join(folder, "libibverbs.so.1")):
-                return folder
-    return None
-
-
 def mpirun_words(mpirun, ranks, more, env):
     """Open MPI's command without the program; `more` are its options for hosts and the like."""
     root = ["--allow-run-as-root"] if os.geteuid() == 0 else []

@@ -162,8 +162,3 @@ def _check_run(parser, options):
         options.softhca = os.path.abspath(options.softhca)
         if not os.path.exists(os.path.join(options.softhca, "libibverbs.so.1")):
             parser.error(f"--softhca: there is no libibverbs.so.1 in {options.softhca}")
-    # A preset or the caller's shell may ask for it as well.
-    files = [str(options.preset.env_file)] if options.preset else []
-    there = launch.software_hca(launch.environment(files, {}))
-    options.softhca_is_there = there is not None and options.softhca in (None, there)
-    options.softhca = options.softhca or there

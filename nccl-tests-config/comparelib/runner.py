@@ -39,8 +39,7 @@ def run_environment(transport, options):
         base.pop("NCCL_NET", None)
     if options.softhca:
         base["SOFTHCA_DIR"] = options.softhca
-        if not options.softhca_is_there:
-            files.append("softhca")
+        files.append("softhca")
     if options.ranks_per_node > 1:
         settings["GDR_RANKS_PER_NODE"] = str(options.ranks_per_node)  # of one_host_rank
         # The GPUs of one machine are in one NVLink domain. Where it has a fabric (GB200), NCCL would connect the nodes
@@ -152,7 +151,7 @@ def run_session(options):
         "date": sessions.now(), "host": platform.node(), "arguments": shlex.join(options.extra),
         "mode": options.mode, "ranks": options.ranks, "one_host": options.one_host,
         "ranks_per_node": options.ranks_per_node, "gpudirect": options.gpudirect,
-        "softhca": bool(options.softhca), "preset": options.preset.name if options.preset else None}
+        "preset": options.preset.name if options.preset else None}
     session = sessions.Session(runs, options.sides, options.base, options.control,
                                options.place == "in", options.rounds, facts,
                                [*runner.notes, *sessions.table_notes(runs)])

@@ -203,20 +203,15 @@ class RunsTest(CompareCase):
         for choice, defect, status in (("on", "", 0), ("on", "staged", 1), ("off", "", 0)):
             self.compare("--gpudirect", choice, *_ONE, FAKE_DEFECT=defect, status=status)
 
-    def test_SoftHca_ComesFirstInTheLibraryPathAndIsRecorded(self):
+    def test_SoftHca_ComesFirstInTheLibraryPathOnce(self):
         folder = self.softhca("soft hca")
         self.compare("--softhca", folder, "--transports", "gdr", *_ONE)
         self.assertIn(f"LD_LIBRARY_PATH='{folder}:", self.commands()["gdr"])
         self.assertIn("NCCL_NET_GDR_LEVEL=SYS", self.commands()["gdr"])
-        self.assertTrue(self.record()["softhca"])
         for more in ((), ("--softhca", folder)):  # the preset asks for it, too
             self.compare("--preset", "one_host_softhca", *more, "--transports", "ib", *_ONE,
                          SOFTHCA_DIR=folder, status=1)  # its figure is of a larger size
-            self.assertTrue(self.record()["softhca"])
-            self.assertEqual(self.commands()["ib"].count(folder),
-                             2)  # its variable, the library path
-        self.compare("--transports", "ib", *_ONE)
-        self.assertFalse(self.record()["softhca"])
+            self.assertEqual(self.commands()["ib"].count(folder), 2)  # its variable, the library path
 
     def test_SoftHcaThatIsMissing_EndsWithTheReason(self):
         self.refused("there is no libibverbs.so.1 of the software HCA in /absent: build it",
