@@ -183,19 +183,12 @@ extern "C" {
 }
 
 namespace {
-// Names and numbers, in the order in which they are printed.
-class Report {
- public:
-  void add(const char* name, double value) {
-    char text[128];
-    std::snprintf(text, sizeof(text), "%s\"%s\": %.6g", text_.empty() ? "" : ", ", name, value);
-    text_ += text;
-  }
-  void print() const { std::printf("{%s}\n", text_.c_str()); }
-
- private:
-  std::string text_;
-};
+// Prints a name and a number of the report, which is a JSON object.
+void report(const char* name, double value) {
+  static const char* separator = "{";
+  std::printf("%s\"%s\": %.6g", separator, name, value);
+  separator = ", ";
+}
 
 double seconds_since(Clock::time_point begin) {
   return std::chrono::duration<double>(Clock::now() - begin).count();
@@ -223,7 +216,7 @@ void check_limit(int per_connection, int count) {
 }
 
 // Nanoseconds of one poll: of one connection again and again, and of all in turn.
-void measure_polls(Bench& bench, std::vector<Link>& links, int polls, Report* report) {
+void measure_polls(Bench& bench, std::vector<Link>& links, int polls) {
   const double one = seconds_of([&] {
     for (int i = 0; i < polls; ++i) idle_poll(&bench, &links.front());
   });
@@ -233,8 +226,8 @@ void measure_polls(Bench& bench, std::vector<Link>& links, int polls, Report* re
       for (Link& link : links) idle_poll(&bench, &link);
     }
   });
-  report->add("poll_one_ns", one * 1e9 / polls);
-  report->add("poll_all_ns", all * 1e9 / rounds / static_cast<double>(links.size()));
+  report("poll_one_ns", one * 1e9 / polls);
+  report("poll_all_ns", all * 1e9 / rounds / static_cast<double>(links.size()));
 }
 
 void use_once(Bench& bench, std::vector<Link>& links) {
@@ -250,31 +243,30 @@ void measure(Bench& bench, int count, int polls) {
   bench.send_and_finish(first.front());
 
   std::vector<Link> links(static_cast<size_t>(count));
-  Report report;
   const auto per_connection = [count](double value) { return value / count; };
   const Memory memory = memory_in_use();
   const int descriptors = open_descriptors();
   const double processor = processor_seconds();
   const Clock::time_point begin = Clock::now();
   for (Link& link : links) link = bench.connect();
-  report.add("setup_us", per_connection(seconds_since(begin) * 1e6));
-  report.add("setup_processor_us", per_connection((processor_seconds() - processor) * 1e6));
+  report("setup_us", per_connection(seconds_since(begin) * 1e6));
+  report("setup_processor_us", per_connection((processor_seconds() - processor) * 1e6));
   const Memory open = memory_in_use();
-  report.add("open_kib", per_connection(open.resident - memory.resident));
-  report.add("allocated_kib", per_connection(open.allocated - memory.allocated));
-  report.add("descriptors", per_connection(open_descriptors() - descriptors));
+  report("open_kib", per_connection(open.resident - memory.resident));
+  report("allocated_kib", per_connection(open.allocated - memory.allocated));
+  report("descriptors", per_connection(open_descriptors() - descriptors));
 
   use_once(bench, links);
-  measure_polls(bench, links, polls, &report);
+  measure_polls(bench, links, polls);
   for (Link& link : links) bench.send_and_finish(link);
   const Memory used = memory_in_use();
-  report.add("used_kib", per_connection(used.resident - memory.resident));
+  report("used_kib", per_connection(used.resident - memory.resident));
 
-  report.add("teardown_us", per_connection(1e6 * seconds_of([&] {
-                                             for (Link& link : links) bench.close(link);
-                                           })));
+  report("teardown_us", per_connection(1e6 * seconds_of([&] {
+                                         for (Link& link : links) bench.close(link);
+                                       })));
   bench.close(first.front());
-  report.print();
+  std::puts("}");
 }
 }  // namespace
 
