@@ -1,10 +1,18 @@
 // What each release of NCCL finds in the built library, over the software HCA. LD_LIBRARY_PATH has
-// the folders of the plugin and of the software HCA.
+// the folders of the plugin and of the software HCA. Which files a release tries for
+// NCCL_NET_PLUGIN, and which tables it looks up, in order, was read from the sources of the
+// releases (src/net.cc up to 2.25, src/plugin/net.cc and src/plugin/plugin_open.cc since).
+#include <dlfcn.h>
 #include <gmock/gmock.h>
 
 #include <cstdlib>
+#include <memory>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
 
-#include "tests/softhca/nccl_loader.h"
 #include "tests/softhca/plugin_log.h"
 #include "tests/unit/plugin/table_calls.h"
 
@@ -14,6 +22,112 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
+
+// What is tried for an entry of NCCL_NET_PLUGIN. The short name of "gdr" is libnccl-net-gdr.so.
+enum class NameRule {
+  kShortName,                // 2.13 to 2.20: as a short name, whatever it is
+  kAnyThenShortName,         // 2.21 to 2.26: the value as it stands, then as a short name
+  kLibraryOrShortName,       // 2.27.3: lib*.so as it stands, anything else as a short name
+  kAnyThenShortNameOfAWord,  // since 2.27.5: as 2.21, but a path or lib*.so only as it stands
+};
+
+struct NcclRelease {
+  std::string name;
+  NameRule rule;
+  bool takes_list;          // NCCL_NET_PLUGIN=a,b
+  std::vector<int> tables;  // in the order in which they are looked up
+};
+
+void PrintTo(const NcclRelease& release, std::ostream* out) { *out << "NCCL " << release.name; }
+
+// One of each kind of release, oldest first.
+const std::vector<NcclRelease>& nccl_releases() {
+  using enum NameRule;
+  static const std::vector<NcclRelease> releases{
+      {"2.13 to 2.18", kShortName, false, {6, 5, 4}},
+      {"2.19", kShortName, false, {7, 6, 5}},
+      {"2.20", kShortName, false, {8, 7, 6, 5}},
+      {"2.21 to 2.23", kAnyThenShortName, false, {8, 7, 6, 5}},
+      {"2.24 and 2.25", kAnyThenShortName, false, {9, 8, 7, 6, 5}},
+      {"2.26", kAnyThenShortName, false, {10, 9, 8, 7, 6}},
+      {"2.27.3", kLibraryOrShortName, true, {10, 9, 8, 7, 6}},
+      {"2.27.5 to 2.27.7", kAnyThenShortNameOfAWord, true, {10, 9, 8, 7, 6}},
+      {"2.28 and 2.29", kAnyThenShortNameOfAWord, true, {11, 10, 9, 8, 7, 6}},
+      {"2.30", kAnyThenShortNameOfAWord, true, {12, 11, 10, 9, 8, 7, 6}},
+  };
+  return releases;
+}
+
+std::string short_name(const std::string& entry) { return "libnccl-net-" + entry + ".so"; }
+
+bool is_library_name(const std::string& entry) {
+  return entry.starts_with("lib") && entry.ends_with(".so");
+}
+
+// The files that a release gives to dlopen(3), in order, for one entry of the list.
+std::vector<std::string> files_to_try(NameRule rule, const std::string& entry) {
+  switch (rule) {
+    case NameRule::kShortName:
+      return {short_name(entry)};
+    case NameRule::kAnyThenShortName:
+      return {entry, short_name(entry)};
+    case NameRule::kLibraryOrShortName:
+      return {is_library_name(entry) ? entry : short_name(entry)};
+    case NameRule::kAnyThenShortNameOfAWord:
+      break;
+  }
+  if (is_library_name(entry) || entry.find('/') != std::string::npos) return {entry};
+  return {entry, short_name(entry)};
+}
+
+std::vector<std::string> entries_of(const NcclRelease& release, const std::string& value) {
+  if (!release.takes_list) return {value};
+  std::vector<std::string> entries;
+  std::istringstream list(value);
+  for (std::string entry; std::getline(list, entry, ',');) {
+    if (!entry.empty()) entries.push_back(entry);
+  }
+  return entries;
+}
+
+struct LibraryCloser {
+  void operator()(void* library) const { dlclose(library); }
+};
+using Library = std::unique_ptr<void, LibraryCloser>;
+
+// A plugin as a release found it.
+struct LoadedPlugin {
+  std::string file;
+  Library library;
+  int version;        // of the table
+  const void* table;  // ncclNet_v<version>_t
+};
+
+// A library without a table is closed again.
+std::optional<LoadedPlugin> load(const NcclRelease& release, const std::string& entry) {
+  for (const std::string& file : files_to_try(release.rule, entry)) {
+    Library library(dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL));
+    if (library == nullptr) continue;
+    for (int version : release.tables) {
+      const std::string symbol = "ncclNetPlugin_v" + std::to_string(version);
+      const void* table = dlsym(library.get(), symbol.c_str());
+      if (table != nullptr) return LoadedPlugin{file, std::move(library), version, table};
+    }
+    return std::nullopt;
+  }
+  return std::nullopt;
+}
+
+// The plugins that a release finds for a value of NCCL_NET_PLUGIN, in its order. Entries without a
+// file, and files without a table that it knows, are left out.
+std::vector<LoadedPlugin> load_plugins(const NcclRelease& release, const std::string& value) {
+  std::vector<LoadedPlugin> plugins;
+  for (const std::string& entry : entries_of(release, value)) {
+    std::optional<LoadedPlugin> plugin = load(release, entry);
+    if (plugin) plugins.push_back(std::move(*plugin));
+  }
+  return plugins;
+}
 
 class Loader : public ::testing::TestWithParam<NcclRelease> {
  protected:

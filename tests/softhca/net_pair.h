@@ -55,8 +55,9 @@ class NetPair {
               abi::ncclSuccess);
   }
 
-  // Sends one message, whose bytes depend on `seed`, and compares what arrives.
-  void exchange(int seed) {
+  // Sends one message, whose bytes depend on `seed`, and compares what arrives. The phandles are
+  // for NCCL's profiler.
+  void exchange(int seed, void* send_phandle = nullptr, void** receive_phandles = nullptr) {
     for (size_t i = 0; i < kBytes; ++i) from_[i] = static_cast<char>(seed + static_cast<int>(i));
     std::fill(to_.begin(), to_.end(), '\0');
     void *receive = nullptr, *send = nullptr;
@@ -64,14 +65,14 @@ class NetPair {
     plugin::SizeOf<Table> bytes = kBytes;
     int tag = 0;
     ASSERT_TRUE(wait_until([&] {
-      const auto result =
-          plugin::irecv(table_, receiver_, 1, &data, &bytes, &tag, &to_memory_, &receive);
+      const auto result = plugin::irecv(table_, receiver_, 1, &data, &bytes, &tag, &to_memory_,
+                                        &receive, receive_phandles);
       EXPECT_EQ(result, abi::ncclSuccess);
       return receive != nullptr || result != abi::ncclSuccess;
     }));
     ASSERT_TRUE(wait_until([&] {
-      const auto result =
-          plugin::isend(table_, sender_, from_.data(), kBytes, 0, from_memory_, &send);
+      const auto result = plugin::isend(table_, sender_, from_.data(), kBytes, 0, from_memory_,
+                                        &send, send_phandle);
       EXPECT_EQ(result, abi::ncclSuccess);
       return send != nullptr || result != abi::ncclSuccess;
     }));
@@ -93,9 +94,9 @@ class NetPair {
 
   void* sender() const { return sender_; }
 
- private:
   static constexpr size_t kBytes = 5000;
 
+ private:
   void finish(void* request) {
     ASSERT_NE(request, nullptr);
     int done = 0, arrived = 0;

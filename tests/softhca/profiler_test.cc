@@ -4,13 +4,14 @@
 #include <gtest/gtest.h>
 #include <infiniband/verbs.h>
 
-#include <array>
 #include <cstdlib>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "plugin/abi/profiler_net_ib.h"
 #include "plugin/tables.h"
+#include "tests/softhca/net_pair.h"
 
 // The program is NCCL's library for the plugin, which asks the library of the callback for its
 // release.
@@ -44,100 +45,34 @@ abi::ncclResult_t callback(void** event, int type, void* phandle, int64_t, void*
 
 void ignore(abi::ncclDebugLogLevel, unsigned long, const char*, int, const char*, ...) {}
 
-struct V10 {
-  static constexpr const abi::ncclNet_v10_t& net = kNetV10;
-  static abi::ncclResult_t init(void**) { return net.init(ignore, callback); }
-  static abi::ncclResult_t listen(void*, void* handle, void** comm) {
-    return net.listen(0, handle, comm);
-  }
-  static abi::ncclResult_t connect(void*, void* handle, void** comm) {
-    return net.connect(0, nullptr, handle, comm, nullptr);
-  }
-};
-
 template <const auto& kNet>
-struct WithContext {
-  static constexpr const auto& net = kNet;
-  static abi::ncclResult_t init(void** context) {
-    return net.init(context, 1, nullptr, ignore, callback);
-  }
-  static abi::ncclResult_t listen(void* context, void* handle, void** comm) {
-    return net.listen(context, 0, handle, comm);
-  }
-  static abi::ncclResult_t connect(void* context, void* handle, void** comm) {
-    return net.connect(context, 0, handle, comm, nullptr);
-  }
+struct TableToTest {
+  using Type = std::remove_cvref_t<decltype(kNet)>;
+  static constexpr const Type& net = kNet;
 };
 
 template <class Table>
 struct ProfilerTables : testing::Test {
-  static constexpr const auto& net = Table::net;
-  static constexpr size_t kBytes = 4096;
+  std::optional<NetPair<typename Table::Type>> pair;
 
-  void* context = nullptr;
-  void* sender = nullptr;
-  void* receiver = nullptr;
-  void* send_memory = nullptr;
-  void* receive_memory = nullptr;
-  std::array<char, kBytes> source{};
-  std::array<char, kBytes> target{};
-
-  ProfilerTables() {
+  void SetUp() override {
     g_events.clear();
-    source.fill('s');
-    char handle[abi::kHandleMaxBytes] = {};
-    void* listener = nullptr;
-    EXPECT_EQ(Table::init(&context), abi::ncclSuccess);
-    EXPECT_EQ(Table::listen(context, handle, &listener), abi::ncclSuccess);
-    while (sender == nullptr || receiver == nullptr) {
-      if (sender == nullptr) require(Table::connect(context, handle, &sender));
-      if (receiver == nullptr) require(net.accept(listener, &receiver, nullptr));
-    }
-    require(net.closeListen(listener));
-    require(net.regMr(sender, source.data(), kBytes, abi::kPtrHost, &send_memory));
-    require(net.regMr(receiver, target.data(), kBytes, abi::kPtrHost, &receive_memory));
-  }
-  ~ProfilerTables() override {
-    EXPECT_EQ(net.deregMr(sender, send_memory), abi::ncclSuccess);
-    EXPECT_EQ(net.deregMr(receiver, receive_memory), abi::ncclSuccess);
-    EXPECT_EQ(net.closeSend(sender), abi::ncclSuccess);
-    EXPECT_EQ(net.closeRecv(receiver), abi::ncclSuccess);
-  }
-
-  static void require(abi::ncclResult_t result) {
-    if (result == abi::ncclSuccess) return;
-    ADD_FAILURE() << "a call of the set-up returned " << result;
-    std::exit(1);
-  }
-  static void finish(void* request) {
-    int size = 0;
-    for (int done = 0; done == 0;) require(net.test(request, &done, &size));
-  }
-  void exchange(void* send_phandle, void** receive_phandles) {
-    void* data = target.data();
-    size_t size = kBytes;
-    int tag = 7;
-    void* receive = nullptr;
-    void* send = nullptr;
-    require(
-        net.irecv(receiver, 1, &data, &size, &tag, &receive_memory, receive_phandles, &receive));
-    while (send == nullptr) {
-      require(net.isend(sender, source.data(), 100, tag, send_memory, send_phandle, &send));
-    }
-    finish(send);
-    finish(receive);
-    EXPECT_EQ(std::string(target.data(), 101), std::string(100, 's') + '\0');
+    void* context = nullptr;
+    ASSERT_EQ(init(Table::net, ignore, &context, abi::kTrafficClassUndefined, 1, callback),
+              abi::ncclSuccess);
+    pair.emplace(Table::net, context);
+    ASSERT_NO_FATAL_FAILURE(pair->connect());
   }
 };
 
-using Tables = testing::Types<V10, WithContext<kNetV11>, WithContext<kNetV12>>;
+using Tables = testing::Types<TableToTest<kNetV10>, TableToTest<kNetV11>, TableToTest<kNetV12>>;
 TYPED_TEST_SUITE(ProfilerTables, Tables);
 
 TYPED_TEST(ProfilerTables, OneMessage_AnEventAtEachEndWhereNcclHasAProfiler) {
   int of_send = 0;
   int of_receive = 0;
   void* receive_phandles[] = {&of_receive};
-  this->exchange(&of_send, receive_phandles);
+  ASSERT_NO_FATAL_FAILURE(this->pair->exchange(1, &of_send, receive_phandles));
   if (std::string(std::getenv("EVENTS")) == "none") {
     EXPECT_TRUE(g_events.empty());
     return;
@@ -145,16 +80,17 @@ TYPED_TEST(ProfilerTables, OneMessage_AnEventAtEachEndWhereNcclHasAProfiler) {
   ASSERT_EQ(g_events.size(), 2u);
   EXPECT_EQ(g_events[0].phandle, &of_receive);
   EXPECT_EQ(g_events[0].description.qp.opcode, IBV_WC_RECV_RDMA_WITH_IMM);
-  EXPECT_EQ(g_events[0].description.qp.length, TestFixture::kBytes);
   EXPECT_EQ(g_events[1].phandle, &of_send);
   EXPECT_EQ(g_events[1].description.qp.opcode, IBV_WR_RDMA_WRITE_WITH_IMM);
-  EXPECT_EQ(g_events[1].description.qp.length, 100u);
-  for (const Event& event : g_events) EXPECT_EQ(event.stops, 1);
+  for (const Event& event : g_events) {
+    EXPECT_EQ(event.description.qp.length, NetPair<typename TypeParam::Type>::kBytes);
+    EXPECT_EQ(event.stops, 1);
+  }
 }
 
 // NCCL's host RMA passes none.
 TYPED_TEST(ProfilerTables, NoPhandles_NcclIsNotCalled) {
-  this->exchange(nullptr, nullptr);
+  ASSERT_NO_FATAL_FAILURE(this->pair->exchange(1));
   EXPECT_TRUE(g_events.empty());
 }
 

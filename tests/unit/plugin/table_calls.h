@@ -56,12 +56,13 @@ using SizeOf = std::conditional_t<WithVirtualDevices<Table>, size_t, int>;
 // *context: left alone where there are none.
 template <class Table>
 abi::ncclResult_t init(const Table& table, abi::ncclDebugLogger_t logger, void** context,
-                       int traffic_class = abi::kTrafficClassUndefined, uint64_t id = 0x1234) {
+                       int traffic_class = abi::kTrafficClassUndefined, uint64_t id = 0x1234,
+                       abi::ncclProfilerCallback_t profiler = nullptr) {
   if constexpr (WithContexts<Table>) {
     abi::ncclNetCommConfig_v11_t config{traffic_class};
-    return table.init(context, id, &config, logger, nullptr);
+    return table.init(context, id, &config, logger, profiler);
   } else if constexpr (requires { table.init(logger, nullptr); }) {
-    return table.init(logger, nullptr);
+    return table.init(logger, profiler);
   } else {
     return table.init(logger);
   }
@@ -115,9 +116,9 @@ abi::ncclResult_t accept(const Table& table, void* listener, void** comm) {
 // `bytes` is cut to the size that the version can express.
 template <class Table>
 abi::ncclResult_t isend(const Table& table, void* comm, void* data, SizeOf<Table> bytes, int tag,
-                        void* memory, void** request) {
+                        void* memory, void** request, void* phandle = nullptr) {
   if constexpr (requires { table.isend(comm, data, bytes, tag, memory, nullptr, request); }) {
-    return table.isend(comm, data, bytes, tag, memory, nullptr, request);
+    return table.isend(comm, data, bytes, tag, memory, phandle, request);
   } else {
     return table.isend(comm, data, bytes, tag, memory, request);
   }
@@ -125,9 +126,8 @@ abi::ncclResult_t isend(const Table& table, void* comm, void* data, SizeOf<Table
 
 template <class Table>
 abi::ncclResult_t irecv(const Table& table, void* comm, int n, void** data, SizeOf<Table>* sizes,
-                        int* tags, void** memory, void** request) {
+                        int* tags, void** memory, void** request, void** phandles = nullptr) {
   if constexpr (requires { table.irecv(comm, n, data, sizes, tags, memory, nullptr, request); }) {
-    void* phandles[abi::kMaxRecvs + 1] = {};
     return table.irecv(comm, n, data, sizes, tags, memory, phandles, request);
   } else {
     return table.irecv(comm, n, data, sizes, tags, memory, request);
