@@ -125,15 +125,21 @@ TYPED_TEST(EveryLoadedTable, FinalizedBeforeItsConnections_ConnectionsGoOn) {
   ASSERT_NO_FATAL_FAILURE(pair.exchange(1));
 }
 
-// NCCL's own back ends find a device by its name, which is that of the verbs device.
-TEST(Properties, OfTheNewestTable_NumberTheRailsInOrder) {
+// The tables share the code that fills them. NCCL's own back ends find a device by its name, which
+// is that of the verbs device.
+TEST(Properties, OfTheNewestTable_AreThoseOfTheDevice) {
   LoadedTable<12> table;
   NetCommunicator<abi::ncclNet_v12_t> communicator(*table);
   for (int i = 0; i < 2; ++i) {
     abi::ncclNetProperties_v12_t props;
     ASSERT_EQ(table->getProperties(i, &props), abi::ncclSuccess);
     EXPECT_EQ(props.name, "softhca" + std::to_string(i));
+    EXPECT_EQ(props.speed, 400000);
+    EXPECT_EQ(props.netDeviceType, abi::kDeviceHost);
+    EXPECT_EQ(props.netDeviceVersion, abi::kNetDeviceInvalidVersion);
+    EXPECT_EQ(props.regIsGlobal, 0);
     EXPECT_EQ(props.vProps.devs[0], i);
+    EXPECT_EQ(props.maxMultiRequestSize, 1);
     EXPECT_EQ(props.railId, i);
     EXPECT_EQ(props.planeId, abi::kNetIdUndefined);
   }
