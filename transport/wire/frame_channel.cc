@@ -74,7 +74,8 @@ Status check_standby_pairs(const wire::EndPoint& end) {
     standby = (end.qp[i].flags & wire::kQpStandby) != 0;
     const bool can_be = (end.flags & wire::kEndRecovers) != 0 && i > 0;
     if (standby ? !can_be : was_standby) {
-      return fail(Code::kInternal, "the peer's handshake has standby QPs where they are not allowed");
+      return fail(Code::kInternal,
+                  "the peer's handshake has standby QPs where they are not allowed");
     }
   }
   return {};
