@@ -124,6 +124,11 @@ TEST(Inline, LongerThanMaxInline_PostFails) {
   Request request(IBV_WR_SEND, {reinterpret_cast<uint64_t>(source.data()), 257, 0});
   request.wr.send_flags |= IBV_SEND_INLINE;
   EXPECT_EQ(request.post(pair.a.qp()), EINVAL);
+  ibv_qp_ex* qp = ibv_qp_to_qp_ex(pair.a.qp());
+  ibv_wr_start(qp);
+  ibv_wr_send(qp);
+  ibv_wr_set_inline_data(qp, source.data(), source.size());
+  EXPECT_EQ(ibv_wr_complete(qp), EINVAL);
 }
 
 // NCCL's clear-to-send slots: the receiver polls the last word and then reads the rest. The message
