@@ -13,10 +13,9 @@ STEADY = "clocksource=tsc tsc=reliable idle=poll"
 @dataclasses.dataclass(frozen=True)
 class Switch:
     """A PCIe switch below a root port. slots has the device of each downstream port: "nic", "display" (in
-    place of a GPU) or None. acs gives the root port Access Control Services. QEMU's downstream ports never
-    have them; port_acs puts root ports in their place, which do."""
+    place of a GPU) or None. QEMU's downstream ports never have Access Control Services; port_acs puts root
+    ports in their place, which do."""
     slots: tuple = ("nic",)
-    acs: bool = True
     port_acs: bool = False
 
 
@@ -70,9 +69,8 @@ class Hardware:
             for number, switch in enumerate(switches):
                 name = f"{node}{number}"
                 chassis += 1
-                acs = "" if switch.acs else ",disable-acs=on"
                 words += ["-device", f"pcie-root-port,id=root{name},bus=bridge{node},slot={chassis},"
-                                     f"chassis={chassis}{acs}",
+                                     f"chassis={chassis}",
                           "-device", f"x3130-upstream,id=up{name},bus=root{name}"]
                 for slot, content in enumerate(switch.slots):
                     chassis += 1
