@@ -135,6 +135,13 @@ TEST(Properties, OfTheNewestTable_AreThoseOfTheDevice) {
     ASSERT_EQ(table->getProperties(i, &props), abi::ncclSuccess);
     EXPECT_EQ(props.name, "softhca" + std::to_string(i));
     EXPECT_EQ(props.speed, 400000);
+    EXPECT_EQ(props.port, 1);
+    EXPECT_EQ(props.maxRecvs, abi::kMaxRecvs);
+    EXPECT_EQ(props.ptrSupport & abi::kPtrHost, abi::kPtrHost);
+    EXPECT_EQ(props.forceFlush, 0);
+    EXPECT_EQ(props.vProps.ndevs, 1);
+    EXPECT_EQ(props.maxP2pBytes, size_t{128} << 30);
+    EXPECT_EQ(props.maxCollBytes, abi::kAssumedCollBytes);
     EXPECT_EQ(props.netDeviceType, abi::kDeviceHost);
     EXPECT_EQ(props.netDeviceVersion, abi::kNetDeviceInvalidVersion);
     EXPECT_EQ(props.regIsGlobal, 0);
@@ -142,6 +149,10 @@ TEST(Properties, OfTheNewestTable_AreThoseOfTheDevice) {
     EXPECT_EQ(props.maxMultiRequestSize, 1);
     EXPECT_EQ(props.railId, i);
     EXPECT_EQ(props.planeId, abi::kNetIdUndefined);
+  }
+  abi::ncclNetProperties_v12_t props;
+  for (int device : {-1, 2}) {
+    EXPECT_EQ(table->getProperties(device, &props), abi::ncclInvalidArgument) << device;
   }
 }
 

@@ -82,15 +82,16 @@ TYPED_TEST(ProfilerTables, OneMessage_AnEventAtEachEndWhereNcclHasAProfiler) {
   EXPECT_EQ(g_events[0].description.qp.opcode, IBV_WC_RECV_RDMA_WITH_IMM);
   EXPECT_EQ(g_events[1].phandle, &of_send);
   EXPECT_EQ(g_events[1].description.qp.opcode, IBV_WR_RDMA_WRITE_WITH_IMM);
-  for (const Event& event : g_events) {
-    EXPECT_EQ(event.description.qp.length, NetPair<typename TypeParam::Type>::kBytes);
-    EXPECT_EQ(event.stops, 1);
-  }
+  EXPECT_EQ(g_events[0].description.qp.length, NetPair<typename TypeParam::Type>::kBytes);
+  EXPECT_EQ(g_events[1].description.qp.length, NetPair<typename TypeParam::Type>::kSent);
+  for (const Event& event : g_events) EXPECT_EQ(event.stops, 1);
 }
 
-// NCCL's host RMA passes none.
+// NCCL's host RMA passes no phandles; NCCL without a profiler passes null ones.
 TYPED_TEST(ProfilerTables, NoPhandles_NcclIsNotCalled) {
+  void* null_phandles[] = {nullptr};
   ASSERT_NO_FATAL_FAILURE(this->pair->exchange(1));
+  ASSERT_NO_FATAL_FAILURE(this->pair->exchange(2, nullptr, null_phandles));
   EXPECT_TRUE(g_events.empty());
 }
 

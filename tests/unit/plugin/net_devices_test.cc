@@ -112,11 +112,11 @@ TEST(NetDevices, MergedDevice_HasARailAndAPlaneOnlyWhereItsPortsAgree) {
 
 TEST(NetDevices, PortsThatCannotBeMerged_AreRejectedOrDeclined) {
   std::vector<DeviceFacts> ports = four_ports();
-  for (int i = 4; i < 9; ++i) ports.push_back(port_on_pci(i));
-  ports[7].ethernet = true;
-  ports[8].pci_path.clear();  // NCCL 2.27 and later lose a device that is merged of such
+  for (int i = 4; i < 10; ++i) ports.push_back(port_on_pci(i));
+  ports[8].ethernet = true;
+  ports[9].pci_path.clear();  // NCCL 2.27 and later lose a device that is merged of such
   NetDevices devices(ports);
-  ASSERT_EQ(merge(&devices, {0, 1}), 9);
+  ASSERT_EQ(merge(&devices, {0, 1}), 10);
   NetDevices::MergeRules any, four, off;
   four.most = abi::kMaxMergedDevicesV9;
   off.allowed = false;
@@ -130,16 +130,16 @@ TEST(NetDevices, PortsThatCannotBeMerged_AreRejectedOrDeclined) {
   for (const Case& one : {
            Case{{}, any, kBad, "no device is named"},
            Case{{0, -1}, any, kBad, "there is no device -1"},
-           Case{{0, 10}, any, kBad, "there is no device 10; there are 9"},
-           Case{{2, 9}, any, kBad, "device 9 is a merged one itself"},
+           Case{{0, 11}, any, kBad, "there is no device 11; there are 10"},
+           Case{{2, 10}, any, kBad, "device 10 is a merged one itself"},
            Case{{2, 2}, any, kBad, "device 2 is named twice"},
            Case{{0, 1, 2, 3, 4}, four, kBad, "5 devices are too many to merge: at most 4"},
            Case{{0, 1, 2, 3, 4, 5, 6, 7, 8}, any, kBad, "at most 8"},
-           Case{{0, 7},
+           Case{{0, 8},
                 any,
                 kDeclined,
-                "mlx5_0:1 (InfiniBand) and mlx5_7:1 (RoCE) cannot be merged"},
-           Case{{0, 8}, any, kDeclined, "mlx5_8:1 is on no PCI function"},
+                "mlx5_0:1 (InfiniBand) and mlx5_8:1 (RoCE) cannot be merged"},
+           Case{{0, 9}, any, kDeclined, "mlx5_9:1 is on no PCI function"},
            Case{{0, 1}, off, kDeclined, "NCCL_IB_MERGE_NICS=0"},
        }) {
     const Result<int> merged = devices.merge(one.ports, one.rules);
@@ -147,9 +147,10 @@ TEST(NetDevices, PortsThatCannotBeMerged_AreRejectedOrDeclined) {
     EXPECT_EQ(merged.error().code, one.code) << one.text;
     EXPECT_THAT(merged.error().text, HasSubstr(one.text));
   }
-  EXPECT_EQ(devices.count(), 10);
-  EXPECT_EQ(merge(&devices, {0, 1, 2, 3, 4, 5, 6}), 10);
-  EXPECT_EQ(properties_of(&devices, 10).part_count, 7);
+  EXPECT_EQ(devices.count(), 11);
+  EXPECT_EQ(merge(&devices, {0, 1, 2, 3, 4, 5, 6, 7}), 11);
+  EXPECT_EQ(properties_of(&devices, 11).part_count, 8);
+  EXPECT_EQ(merge(&devices, {4, 5, 6, 7}, four), 12);
   EXPECT_TRUE(merge(&devices, {0}, off).has_value()) << "a single port";
 }
 

@@ -71,8 +71,11 @@ TEST_F(StatsFileTest, ProcessesHaveEnded_NextOneTakesANumberAndRemovesTheOtherFi
   {
     StatsFile ended(folder.path()), also_ended(folder.path());
     ASSERT_TRUE(write(ended, "old\n") && write(living) && write(also_ended));
+    ASSERT_TRUE(write(ended, "old\n")) << "it keeps its number";
+    EXPECT_EQ(text_of("nccl_gdr_2.prom"), "2 text\n");
   }
-  EXPECT_EQ(collected().size(), 3u) << "the last counters can still be collected";
+  EXPECT_THAT(collected(), ElementsAre("nccl_gdr_0.prom", "nccl_gdr_1.prom", "nccl_gdr_2.prom"))
+      << "the last counters can still be collected";
   StatsFile next(folder.path());
   ASSERT_TRUE(write(next, "new\n"));
   EXPECT_THAT(collected(), ElementsAre("nccl_gdr_0.prom", "nccl_gdr_1.prom"));

@@ -54,7 +54,9 @@ TEST(Keys, WrongRequest_StopsTheTargetWhereItNotices) {
     const bool stops = wrong.status != IBV_WC_LOC_PROT_ERR;
     EXPECT_EQ(pair.b.state(), stops ? IBV_QPS_ERR : IBV_QPS_RTS);
     if (!stops) continue;
-    EXPECT_EQ(pair.b.wait().status, IBV_WC_WR_FLUSH_ERR);
+    const ibv_wc flushed = pair.b.wait();
+    EXPECT_EQ(flushed.status, IBV_WC_WR_FLUSH_ERR);
+    EXPECT_EQ(flushed.wr_id, 3u);
     EXPECT_EQ(pair.b.wait_event(), wrong.status == IBV_WC_REM_ACCESS_ERR ? IBV_EVENT_QP_ACCESS_ERR
                                                                          : IBV_EVENT_QP_REQ_ERR);
   }
