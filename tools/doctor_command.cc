@@ -17,9 +17,9 @@
 #include "tools/doctor/job_settings.h"
 #include "tools/doctor/profile.h"
 #include "tools/doctor/report.h"
-#include "tools/doctor/wrap.h"
 #include "tools/topo/inspection.h"
 #include "tools/topo/labels.h"
+#include "tools/topo/text_table.h"
 
 namespace gdr::tools {
 namespace {
@@ -58,7 +58,7 @@ std::vector<doctor::Check> chosen(const std::vector<std::string>& names) {
 
 void print_list(const std::vector<doctor::Check>& checks) {
   for (const doctor::Check& check : checks) {
-    fmt::print("{}", doctor::wrapped(fmt::format("{:<24}", check.name), check.looks_at));
+    fmt::print("{}", topo::wrapped(fmt::format("{:<24}", check.name), check.looks_at));
   }
 }
 

@@ -2,20 +2,17 @@
 #include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "plugin/config/load.h"
 #include "tools/commands.h"
 #include "tools/common/exit_codes.h"
+#include "tools/topo/text_table.h"
 
 namespace gdr::tools {
 namespace {
 
 using config::Description;
 using config::Row;
-
-constexpr size_t kColumns = 100;
-constexpr char kIndent[] = "    ";
 
 const char* state_name(Row::State state) {
   switch (state) {
@@ -29,21 +26,7 @@ const char* state_name(Row::State state) {
   return "";
 }
 
-// Returns the text as a paragraph, indented and wrapped at blanks.
-std::string paragraph(const std::string& text) {
-  std::istringstream words(text);
-  std::string out, line = kIndent;
-  for (std::string word; words >> word;) {
-    bool empty = line.size() < sizeof(kIndent);
-    if (!empty && line.size() + 1 + word.size() > kColumns) {
-      out += line + "\n";
-      line = kIndent;
-      empty = true;
-    }
-    line += (empty ? "" : " ") + word;
-  }
-  return out + line + "\n";
-}
+std::string paragraph(const std::string& text) { return topo::wrapped("    ", text); }
 
 std::string row_text(const Row& row) {
   const config::Variable& variable = *row.variable;

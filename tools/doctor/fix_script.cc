@@ -4,12 +4,15 @@
 #include <algorithm>
 
 #include "tools/doctor/report.h"
-#include "tools/doctor/wrap.h"
 #include "tools/topo/labels.h"
 #include "tools/topo/shell_lines.h"
+#include "tools/topo/text_table.h"
 
 namespace gdr::tools::doctor {
 namespace {
+
+using topo::unbroken;
+using topo::wrapped;
 
 // An observation with a fix, and the check that made it.
 struct Fix {

@@ -5,11 +5,14 @@
 #include <map>
 
 #include "tools/doctor/report.h"
-#include "tools/doctor/wrap.h"
 #include "tools/topo/short_list.h"
+#include "tools/topo/text_table.h"
 
 namespace gdr::tools::doctor {
 namespace {
+
+using topo::unbroken;
+using topo::wrapped;
 
 constexpr size_t kMostShown = 4;  // observations of a check, where not all are asked for
 constexpr char kIndent[] = "         ";

@@ -145,7 +145,7 @@ class Reasons {
   std::string text() const {
     std::string text;
     for (size_t i = 0; i < reasons_.size(); ++i) {
-      text += paragraph(fmt::format("{}[{}] ", kIndent, i + 1), reasons_[i]);
+      text += wrapped(fmt::format("{}[{}] ", kIndent, i + 1), reasons_[i]);
     }
     return text;
   }
@@ -189,7 +189,7 @@ std::string gpus_text(const RailDecision& decision) {
 std::string list(const std::string& title, const std::vector<std::string>& items) {
   if (items.empty()) return "";
   std::string text = "\n" + title + "\n";
-  for (const std::string& item : items) text += paragraph(kIndent, clean_text(item));
+  for (const std::string& item : items) text += wrapped(kIndent, item);
   return text;
 }
 

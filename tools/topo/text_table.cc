@@ -1,6 +1,8 @@
 #include "tools/topo/text_table.h"
 
 #include <algorithm>
+#include <sstream>
+#include <string_view>
 
 #include "tools/topo/labels.h"
 
@@ -33,14 +35,21 @@ std::vector<size_t> widths_of(const std::vector<TextRow>& rows) {
   return widths;
 }
 
-// Breaks a text behind each `separator`, whose last character is a blank, into lines of at most
-// `width` characters.
-std::vector<std::string> lines_of(const std::string& text, const std::string& separator,
-                                  size_t width) {
+// Without control characters and line breaks.
+std::string one_line(std::string text) {
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  std::replace_if(
+      text.begin(), text.end(), [](char c) { return c == '\n' || c == '\t' || c == '\r'; }, ' ');
+  return clean_text(text);
+}
+
+// Breaks a list behind its commas into lines of at most `width` characters.
+std::vector<std::string> lines_of(const std::string& text, size_t width) {
+  constexpr std::string_view kSeparator = ", ";
   std::vector<std::string> lines(1);
   for (size_t at = 0; at < text.size();) {
-    const size_t found = text.find(separator, at);
-    const size_t end = found == std::string::npos ? text.size() : found + separator.size();
+    const size_t found = text.find(kSeparator, at);
+    const size_t end = found == std::string::npos ? text.size() : found + kSeparator.size();
     const std::string item = text.substr(at, end - at);
     const size_t blank = end == text.size() ? 0 : 1;  // that a line may end with
     if (!lines.back().empty() && width_of(lines.back()) + width_of(item) - blank > width) {
@@ -61,7 +70,7 @@ void break_lists(size_t column, size_t width, std::vector<TextRow>* rows) {
       broken.push_back(std::move(row));
       continue;
     }
-    const std::vector<std::string> lines = lines_of(row[column], ", ", width);
+    const std::vector<std::string> lines = lines_of(row[column], width);
     const size_t columns = row.size();
     for (size_t i = 0; i < lines.size(); ++i) {
       broken.push_back(i == 0 ? std::move(row) : TextRow(columns));
@@ -103,13 +112,28 @@ std::string aligned_lists(const std::vector<TextRow>& rows, const std::string& i
   return aligned(broken, indent);
 }
 
-std::string paragraph(const std::string& head, const std::string& text) {
-  const size_t indent = width_of(head);
-  std::string all;
-  for (const std::string& line : lines_of(clean_text(text), " ", kTextWidth - indent)) {
-    all += (all.empty() ? head : std::string(indent, ' ')) + line + "\n";
+std::string wrapped(const std::string& head, const std::string& rest, const std::string& text) {
+  std::istringstream words(one_line(text));
+  std::string lines, line = head;
+  bool is_empty = true;
+  for (std::string word; words >> word;) {
+    if (!is_empty && width_of(line) + 1 + width_of(word) > kTextWidth) {
+      lines += line + "\n";
+      line = rest;
+      is_empty = true;
+    }
+    line += (is_empty ? "" : " ") + word;
+    is_empty = false;
   }
-  return all;
+  return lines + line + "\n";
+}
+
+std::string wrapped(const std::string& head, const std::string& text) {
+  return wrapped(head, std::string(width_of(head), ' '), text);
+}
+
+std::string unbroken(const std::string& head, const std::string& text) {
+  return head + one_line(text) + "\n";
 }
 
 }  // namespace gdr::tools::topo

@@ -22,7 +22,12 @@ std::string aligned_lists(const std::vector<TextRow>& rows, const std::string& i
                           const std::vector<size_t>& lists);
 
 // Returns the text behind `head`, broken at blanks into lines of kTextWidth; those after the first
-// are indented by as many blanks as `head` has characters.
-std::string paragraph(const std::string& head, const std::string& text);
+// begin with `rest`, or with as many blanks as `head` has characters. The text is cleaned, and its
+// line breaks are blanks.
+std::string wrapped(const std::string& head, const std::string& text);
+std::string wrapped(const std::string& head, const std::string& rest, const std::string& text);
+
+// Returns the same as one line, for texts that have a command, which somebody copies.
+std::string unbroken(const std::string& head, const std::string& text);
 
 }  // namespace gdr::tools::topo

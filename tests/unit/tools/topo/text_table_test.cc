@@ -26,9 +26,9 @@ TEST(TextTable, ItemLongerThanALine_IsNotCut) {
   EXPECT_EQ(aligned_lists({{kLong, kLong}}, "", {1}), kLong + "  " + kLong + "\n");
 }
 
-TEST(TextTable, Paragraph_BreaksAtBlanksAndIsIndented) {
-  EXPECT_EQ(paragraph("[1] ", "short"), "[1] short\n");
-  EXPECT_EQ(paragraph("[1] ", kLong + " " + kLong + " y"),
+TEST(TextTable, Wrapped_BreaksAtBlanksAndIsIndented) {
+  EXPECT_EQ(wrapped("[1] ", "short"), "[1] short\n");
+  EXPECT_EQ(wrapped("[1] ", kLong + " " + kLong + " y"),
             "[1] " + kLong + "\n    " + kLong + " y\n");
 }
 
