@@ -1,7 +1,10 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "tools/commands.h"
 #include "tools/common/exit_codes.h"
@@ -9,15 +12,25 @@
 namespace gdr::tools {
 namespace {
 
-// Returns an error text if `word` is neither an option nor the name of a subcommand; "" otherwise.
-std::string unknown_command(const CLI::App& app, const std::string& word) {
-  std::string names;
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
-    if (command->get_name() == word) return "";
-    names += (names.empty() ? "" : ", ") + command->get_name();
+// Returns an error text if a word stands where a subcommand is expected and is the name of none; ""
+// otherwise. `words` are those behind the program's name.
+std::string unknown_command(const CLI::App& app, std::span<char* const> words) {
+  const CLI::App* within = &app;
+  std::string called;  // "perf "
+  for (const std::string word : words) {
+    const auto commands = within->get_subcommands([](const CLI::App*) { return true; });
+    if (commands.empty() || word.starts_with('-')) break;
+    const auto found = std::ranges::find(commands, word, &CLI::App::get_name);
+    called += word + " ";
+    if (found == commands.end()) {
+      std::vector<std::string> names;
+      for (const CLI::App* command : commands) names.push_back(command->get_name());
+      return fmt::format("unknown subcommand: {}; the subcommands are {}",
+                         CLI::detail::rtrim(called), fmt::join(names, ", "));
+    }
+    within = *found;
   }
-  if (word.starts_with('-')) return "";
-  return fmt::format("unknown subcommand: {}; the subcommands are {}", word, names);
+  return "";
 }
 
 // Returns the command that prints the help for what was called: "nccl-gdr perf sendrecv --help".
@@ -40,7 +53,8 @@ void stop(int code, const std::string& text) {
 int run_command_line(int argc, char** argv, void (*add)(CLI::App& app)) {
   CLI::App app{"", "nccl-gdr"};
   add(app);
-  if (std::string error = argc > 1 ? unknown_command(app, argv[1]) : ""; !error.empty()) {
+  const std::span words(argv + std::min(argc, 1), argv + argc);
+  if (const std::string error = unknown_command(app, words); !error.empty()) {
     fmt::print(stderr, "nccl-gdr: {}\n", error);
     return kExitUsage;
   }
