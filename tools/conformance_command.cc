@@ -89,9 +89,9 @@ ConformanceCases selected(const ConformanceCommand& command) {
   return cases;
 }
 
-// `ordinal` counts the cases of all tables.
+// `machines` is that of a run over two machines, whose listener serves all cases.
 TableRun run_table(const ConformanceCommand& command, const ConformanceCases& cases, int version,
-                   int* ordinal) {
+                   const std::optional<GroupSpec>& machines) {
   bool quiet = command.json == "-";
   ConformanceOptions options = command.options;
   options.table = version;
@@ -102,7 +102,7 @@ TableRun run_table(const ConformanceCommand& command, const ConformanceCases& ca
                 {"cases", nlohmann::json::array()}};
   if (!quiet) fmt::print("table v{} (NCCL from {})\n", version, contract_of(version).first_nccl);
   for (const ConformanceCase& one : cases) {
-    CaseResult result = run_case(one, options, (*ordinal)++);
+    CaseResult result = run_case(one, options, machines);
     run.counts.passed += result.verdict == Verdict::kOk;
     run.counts.failed += result.verdict == Verdict::kFailed;
     run.counts.skipped += result.verdict == Verdict::kSkipped;
@@ -118,12 +118,11 @@ TableRun run_table(const ConformanceCommand& command, const ConformanceCases& ca
 
 // Returns the exit code. The report of --table all is the list of its tables' reports.
 int run_all(const ConformanceCommand& command, const ConformanceCases& cases,
-            const std::vector<int>& versions) {
+            const std::vector<int>& versions, const std::optional<GroupSpec>& machines) {
   Counts counts;
   nlohmann::json reports = nlohmann::json::array();
-  int ordinal = 0;
   for (int version : versions) {
-    TableRun run = run_table(command, cases, version, &ordinal);
+    TableRun run = run_table(command, cases, version, machines);
     counts += run.counts;
     reports.push_back(std::move(run.report));
   }
@@ -169,10 +168,8 @@ constexpr int kProfilerRelease = 22605;
 
 void run(const ConformanceCommand& command) {
   report_nccl_version(kProfilerRelease);
-  if (auto group = group_of(kMachines, command.options.root, command.options.rank); !group) {
-    fmt::print(stderr, "nccl-gdr: {}\n", group.error().text);
-    throw CLI::RuntimeError(kExitUsage);
-  }
+  auto group = group_of(kMachines, command.options.root, command.options.rank);
+  if (!group) stop(kExitUsage, group.error().text);
   ConformanceCases cases = selected(command);
   if (cases.empty()) {
     fmt::print(stderr, "nccl-gdr: no case matches \"{}\"; --list shows them\n", command.filter);
@@ -187,7 +184,14 @@ void run(const ConformanceCommand& command) {
     fmt::print(stderr, "nccl-gdr: {}\n", versions.error().text);
     throw CLI::RuntimeError(kExitCouldNotRun);
   }
-  int code = run_all(command, cases, *versions);
+  std::optional<GroupSpec> machines;
+  if (!command.options.root.empty()) {
+    if (Status listening = listen_at_root(*group); !listening) {
+      stop(kExitCouldNotRun, listening.error().text);
+    }
+    machines = std::move(*group);
+  }
+  int code = run_all(command, cases, *versions, machines);
   if (code != kExitOk) throw CLI::RuntimeError(code);
 }
 }  // namespace

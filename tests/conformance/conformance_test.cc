@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <future>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -128,16 +127,14 @@ TEST(Conformance, UnusableArguments_GiveTheirExitCodes) {
   EXPECT_EQ(run_tool({"conformance", "--root", "127.0.0.1:7100", "--rank", "2"}).exit_code, 2);
 }
 
-TEST(Conformance, TwoMachines_RunTheCasesOfTwoProcesses) {
-  auto machine = [](const char* rank) {
-    return run_tool({"conformance", "--plugin", REFERENCE_PLUGIN, "--filter", "C1[126]*", "--root",
-                     "127.0.0.1:29411", "--rank", rank});
-  };
-  auto other = std::async(std::launch::async, machine, "1");
-  ToolRun run = machine("0");
-  EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
-  EXPECT_THAT(run.out, HasSubstr("2 passed, 0 failed, 0 skipped"));
-  EXPECT_EQ(other.get().out.find("C16-same-process"), std::string::npos);
+TEST(Conformance, TwoMachines_RunTheCasesOfTwoProcessesOverOnePort) {
+  const auto [first, second] =
+      run_two_ranks({"conformance", "--plugin", REFERENCE_PLUGIN, "--filter", "C1[126]*"}, {}, {});
+  for (const ToolRun& run : {first, second}) {
+    EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
+    EXPECT_THAT(run.out, HasSubstr("2 passed, 0 failed, 0 skipped"));
+    EXPECT_EQ(run.out.find("C16-same-process"), std::string::npos);
+  }
 }
 
 struct Defect {

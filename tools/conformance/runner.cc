@@ -45,11 +45,9 @@ CaseResult judge(const ConformanceCase& one, const std::vector<RankOutcome>& out
   return {Verdict::kFailed, text_of(bad.front())};
 }
 
-CaseResult run_case(const ConformanceCase& one, const ConformanceOptions& options, int ordinal) {
-  Result<GroupSpec> group = group_of(one.ranks, options.root, options.rank);
-  if (!group) return {Verdict::kFailed, group.error().text};
-  GroupSpec& spec = *group;
-  if (!options.root.empty()) spec.root.port = static_cast<uint16_t>(spec.root.port + ordinal);
+CaseResult run_case(const ConformanceCase& one, const ConformanceOptions& options,
+                    const std::optional<GroupSpec>& machines) {
+  GroupSpec spec = machines ? *machines : local_group(one.ranks);
   // A rank waits longer for another rank than that one waits for the plugin, so that the error
   // comes from the rank that can name the plugin's call.
   spec.patience_seconds = 2 * options.timeout_seconds;

@@ -2,6 +2,7 @@
 // ended.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,9 +18,9 @@ struct CaseResult {
   double seconds = 0;
 };
 
-// Runs one case. ordinal is its number in this run: over two machines, case n uses the port of
-// --root plus n for its control connection.
-CaseResult run_case(const ConformanceCase& one, const ConformanceOptions& options, int ordinal);
+// Runs one case: all ranks in this process, or, in a run over several machines, those of that spec.
+CaseResult run_case(const ConformanceCase& one, const ConformanceOptions& options,
+                    const std::optional<GroupSpec>& machines = {});
 
 // Derives the result of a case. The first cause counts: a crash before a hang before a failed
 // requirement. Exposed for the tests.

@@ -35,24 +35,14 @@ std::string take_frame(std::string* in) {
 }
 }  // namespace
 
-Result<ControlServer> ControlServer::open(const HostPort& address, int nranks) {
-  ControlServer server;
-  auto listener = listen_on(address);
-  if (!listener) return forward_error(listener);
-  server.listener_ = std::move(*listener);
-  sockaddr_in name{};
-  socklen_t length = sizeof(name);
-  if (getsockname(server.listener_.get(), reinterpret_cast<sockaddr*>(&name), &length) != 0) {
-    return fail_errno(Code::kSystem, "getsockname", errno);
-  }
-  server.port_ = ntohs(name.sin_port);
-  server.nranks_ = nranks;
-  server.gone_.assign(nranks, false);
-  return server;
+// Whether every rank has connected, be it gone by now.
+bool ControlServer::all_joined() const {
+  auto joined = std::ranges::count_if(peers_, [](const Peer& peer) { return peer.rank >= 0; });
+  return joined + std::ranges::count(gone_, true) >= nranks_;
 }
 
 void ControlServer::serve(int timeout_ms) {
-  std::vector<pollfd> waits{{listener_.get(), POLLIN, 0}};
+  std::vector<pollfd> waits{{all_joined() ? -1 : listener_, POLLIN, 0}};
   for (const Peer& peer : peers_) waits.push_back({peer.fd.get(), POLLIN, 0});
   if (poll(waits.data(), waits.size(), timeout_ms) <= 0) return;
   for (size_t i = 1; i < waits.size(); ++i) {
@@ -64,7 +54,7 @@ void ControlServer::serve(int timeout_ms) {
 }
 
 void ControlServer::accept_peers() {
-  UniqueFd fd(accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+  UniqueFd fd(accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC));
   if (!fd.valid()) return;
   int on = 1;
   setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));

@@ -13,9 +13,9 @@ namespace gdr::tools {
 
 class ControlServer {
  public:
-  static Result<ControlServer> open(const HostPort& address, int nranks);
-
-  uint16_t port() const { return port_; }
+  // `listener` is a listening socket of the caller. Once all ranks have joined, further connections
+  // wait in its queue: they may be those of the next run.
+  ControlServer(int listener, int nranks) : listener_(listener), nranks_(nranks), gone_(nranks) {}
 
   // Serves pending connections and frames; waits at most timeout_ms for the first.
   void serve(int timeout_ms);
@@ -30,7 +30,7 @@ class ControlServer {
     std::string in;
   };
 
-  ControlServer() = default;
+  bool all_joined() const;
   void accept_peers();
   bool read_peer(Peer& peer);
   bool take_hello(Peer& peer);
@@ -38,9 +38,8 @@ class ControlServer {
   void abandon_waiting(const std::string& why);
   Peer* peer_of(int rank);
 
-  UniqueFd listener_;
-  uint16_t port_ = 0;
-  int nranks_ = 0;
+  int listener_;
+  int nranks_;
   uint64_t rounds_ = 0;
   std::vector<Peer> peers_;
   std::vector<bool> gone_;  // ranks that have closed their connection

@@ -1,16 +1,45 @@
 // One process of a run: its number, its board, and communication with the other ranks.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/result.h"
 #include "base/unique_fd.h"
-#include "tools/ranks/rank_board.h"
 #include "tools/ranks/socket_io.h"
 
 namespace gdr::tools {
+
+// The state of a rank for the process that supervises it, in shared memory: it can be read after
+// the rank was killed, or while it hangs inside a plugin's call.
+struct RankBoard {
+  static constexpr size_t kStateBytes = 256;
+  static constexpr size_t kReportBytes = 4096;
+
+  std::atomic<uint64_t> heartbeat;   // changes whenever the rank makes progress
+  std::atomic<int64_t> reported_at;  // time of the report in ns of CLOCK_MONOTONIC; 0: none
+  char state[kStateBytes];           // present activity, for "... while STATE"; "inside test()"
+  char report[kReportBytes];         // reason of a failure
+
+  void set_state(std::string_view text);
+  // Sets the report unless there is one: later failures are consequences of the first.
+  void set_report(std::string_view text);
+  void beat() { heartbeat.fetch_add(1, std::memory_order_relaxed); }
+};
+
+struct UnmapBoards {
+  size_t bytes = 0;
+  void operator()(RankBoard* boards) const;
+};
+using RankBoards = std::unique_ptr<RankBoard[], UnmapBoards>;
+
+// Returns zeroed boards in memory that forked processes share with this one.
+Result<RankBoards> make_rank_boards(int count);
 
 struct RankSpec {
   int rank = 0;
@@ -35,6 +64,9 @@ class Rank {
   // the report of a run that hangs.
   Result<std::vector<std::string>> allgather(std::string_view what, std::string_view mine);
   Status barrier(std::string_view what);
+  // Does the same with a value of a trivial type, which every rank has.
+  template <class T>
+  Result<std::vector<T>> allgather_values(std::string_view what, const T& mine);
 
   // Returns true when the root has closed the connection, so that the run is over. This is a system
   // call: not for a hot path.
@@ -46,5 +78,19 @@ class Rank {
   RankBoard* board_ = nullptr;
   UniqueFd fd_;
 };
+
+template <class T>
+Result<std::vector<T>> Rank::allgather_values(std::string_view what, const T& mine) {
+  auto all = allgather(what, {reinterpret_cast<const char*>(&mine), sizeof(mine)});
+  if (!all) return forward_error(all);
+  std::vector<T> values(all->size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    if ((*all)[i].size() != sizeof(T)) {
+      return fail(Code::kInternal, std::string("the ranks are at other steps than ").append(what));
+    }
+    std::memcpy(&values[i], (*all)[i].data(), sizeof(T));
+  }
+  return values;
+}
 
 }  // namespace gdr::tools

@@ -55,21 +55,6 @@ double seconds_since(Clock::time_point start) {
   std::exit(code);
 }
 
-// Returns how likely an end is the cause of the others: lower is more likely.
-int kind_order(RankOutcome::End end) {
-  switch (end) {
-    case RankOutcome::End::kKilled:
-      return 0;
-    case RankOutcome::End::kHung:
-      return 1;
-    case RankOutcome::End::kExited:
-      return 2;
-    case RankOutcome::End::kEnded:
-      return 3;
-  }
-  return 4;
-}
-
 // Starts the ranks, serves the control connections, and watches for exits, progress and time
 // limits.
 class Supervisor {
@@ -100,7 +85,6 @@ Status Supervisor::start(const RankMain& main) {
   std::fflush(nullptr);
   pid_t parent = getpid();
   RankSpec rank_spec{0, spec_.nranks, spec_.root, spec_.patience_seconds};
-  if (server_) rank_spec.root.port = server_->port();
   for (size_t i = 0; i < spec_.local.size(); ++i) {
     rank_spec.rank = spec_.local[i];
     Child child;
@@ -108,6 +92,7 @@ Status Supervisor::start(const RankMain& main) {
     child.pid = fork();
     if (child.pid == 0) {
       server_.reset();
+      if (spec_.listener) spec_.listener->reset();
       run_child(rank_spec, &boards_[i], main, parent);
     }
     if (child.pid < 0) {
@@ -192,14 +177,17 @@ bool Supervisor::any_running() const {
 }
 }  // namespace
 
-Result<GroupSpec> group_of(int nranks, const std::string& root, int rank) {
+GroupSpec local_group(int nranks) {
   GroupSpec spec;
   spec.nranks = nranks;
-  if (root.empty()) {
-    spec.local.resize(static_cast<size_t>(nranks));
-    std::iota(spec.local.begin(), spec.local.end(), 0);
-    return spec;
-  }
+  spec.local.resize(static_cast<size_t>(nranks));
+  std::iota(spec.local.begin(), spec.local.end(), 0);
+  return spec;
+}
+
+Result<GroupSpec> group_of(int nranks, const std::string& root, int rank) {
+  GroupSpec spec = local_group(nranks);
+  if (root.empty()) return spec;
   auto served_at = parse_host_port(root);
   if (!served_at) return forward_error(served_at);
   if (rank < 0 || rank >= nranks) {
@@ -215,18 +203,24 @@ Result<GroupSpec> group_of(int nranks, const std::string& root, int rank) {
   return spec;
 }
 
-Result<std::vector<RankOutcome>> run_group(const GroupSpec& spec, const RankMain& main) {
+Status listen_at_root(GroupSpec& spec) {
+  if (spec.listener || std::ranges::count(spec.local, 0) == 0) return {};
+  const bool prints = spec.root.port == 0 && std::ssize(spec.local) < spec.nranks;
+  auto listener = listen_on(spec.root);
+  if (!listener) return forward_error(listener);
+  spec.listener = std::make_shared<UniqueFd>(std::move(*listener));
+  if (prints) {
+    fmt::print(stderr, "nccl-gdr: rank 0 listens on {}:{}\n", spec.root.host, spec.root.port);
+  }
+  return {};
+}
+
+Result<std::vector<RankOutcome>> run_group(GroupSpec spec, const RankMain& main) {
   auto boards = make_rank_boards(static_cast<int>(spec.local.size()));
   if (!boards) return forward_error(boards);
+  if (Status listening = listen_at_root(spec); !listening) return forward_error(listening);
   std::optional<ControlServer> server;
-  if (std::find(spec.local.begin(), spec.local.end(), 0) != spec.local.end()) {
-    auto opened = ControlServer::open(spec.root, spec.nranks);
-    if (!opened) return forward_error(opened);
-    server.emplace(std::move(*opened));
-    if (spec.root.port == 0 && std::ssize(spec.local) < spec.nranks) {
-      fmt::print(stderr, "nccl-gdr: rank 0 listens on {}:{}\n", spec.root.host, server->port());
-    }
-  }
+  if (spec.listener) server.emplace(spec.listener->get(), spec.nranks);
   Supervisor supervisor(spec, std::move(*boards), std::move(server));
   if (Status started = supervisor.start(main); !started) return forward_error(started);
   return supervisor.run();
@@ -237,8 +231,7 @@ std::vector<RankOutcome> causes(const std::vector<RankOutcome>& outcomes) {
   std::copy_if(outcomes.begin(), outcomes.end(), std::back_inserter(bad),
                [](const RankOutcome& outcome) { return !outcome.well(); });
   std::stable_sort(bad.begin(), bad.end(), [](const RankOutcome& a, const RankOutcome& b) {
-    return std::pair(kind_order(a.end), a.reported_at) <
-           std::pair(kind_order(b.end), b.reported_at);
+    return std::pair(a.end, a.reported_at) < std::pair(b.end, b.reported_at);
   });
   return bad;
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -21,14 +22,24 @@ struct GroupSpec {
   double total_seconds = 0;       // limit of the whole run; 0: none
   // False: when a rank fails, the others are killed after a grace period for their own reports.
   bool outlive_deaths = false;
+  // Where rank 0 is local: the socket that listens at `root`, for all runs of copies of this spec.
+  // Null: run_group() opens one.
+  std::shared_ptr<UniqueFd> listener;
 };
 
-// Returns the spec of a run with all ranks in this process, or, if root ("ADDR:PORT") is not empty,
-// with `rank` alone.
+// Returns the spec of a run with all ranks in this process.
+GroupSpec local_group(int nranks);
+
+// Returns that spec, or, if root ("ADDR:PORT") is not empty, the spec of a run with `rank` alone.
 Result<GroupSpec> group_of(int nranks, const std::string& root, int rank);
 
+// Opens the listener if rank 0 is local and none is open. Replaces port 0 of the root, and prints
+// the port if other processes have to connect there.
+Status listen_at_root(GroupSpec& spec);
+
 struct RankOutcome {
-  enum class End { kExited, kKilled, kHung, kEnded };  // kEnded: killed here after another failed
+  // The likeliest cause of the others' ends first. kEnded: killed here after another one failed.
+  enum class End { kKilled, kHung, kExited, kEnded };
 
   int rank = 0;
   End end = End::kExited;
@@ -46,7 +57,7 @@ struct RankOutcome {
 using RankMain = std::function<int(Rank&)>;
 
 // Runs all ranks to their end. Fails only if the ranks could not be started.
-Result<std::vector<RankOutcome>> run_group(const GroupSpec& spec, const RankMain& main);
+Result<std::vector<RankOutcome>> run_group(GroupSpec spec, const RankMain& main);
 
 // Returns the failed outcomes, the most likely cause first: crashes, then hangs, then failures in
 // the order of their reports, because the others are usually consequences.

@@ -50,17 +50,20 @@ Result<sockaddr_in> resolve(const HostPort& address) {
   return out;
 }
 
-Result<UniqueFd> listen_on(const HostPort& address) {
+Result<UniqueFd> listen_on(HostPort& address) {
   auto name = resolve(address);
   if (!name) return forward_error(name);
   UniqueFd fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   int on = 1;
+  auto* place = reinterpret_cast<sockaddr*>(&*name);
+  socklen_t length = sizeof(*name);
   if (!fd.valid() || setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0 ||
-      bind(fd.get(), reinterpret_cast<const sockaddr*>(&*name), sizeof(*name)) != 0 ||
-      ::listen(fd.get(), SOMAXCONN) != 0) {
+      bind(fd.get(), place, length) != 0 || ::listen(fd.get(), SOMAXCONN) != 0 ||
+      getsockname(fd.get(), place, &length) != 0) {
     return fail_errno(Code::kSystem,
                       fmt::format("cannot listen on {}:{}", address.host, address.port), errno);
   }
+  address.port = ntohs(name->sin_port);
   return fd;
 }
 

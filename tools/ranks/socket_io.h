@@ -24,8 +24,8 @@ Result<HostPort> parse_host_port(const std::string& text);
 
 Result<sockaddr_in> resolve(const HostPort& address);
 
-// Opens a listening socket; port 0 selects a free one.
-Result<UniqueFd> listen_on(const HostPort& address);
+// Opens a listening socket. Port 0 selects a free one, which address.port is set to.
+Result<UniqueFd> listen_on(HostPort& address);
 
 // Connects, and tries again until the deadline if no process listens yet.
 Result<UniqueFd> connect_until(const HostPort& address, Clock::time_point deadline);

@@ -4,6 +4,7 @@
 #include <sched.h>
 
 #include <cstdint>
+#include <thread>
 
 #include "tools/ranks/rank.h"
 
@@ -42,5 +43,19 @@ class StallGuard {
   uint64_t polls_ = 0;
   Clock::time_point waiting_since_{};
 };
+
+inline bool StallGuard::check() {
+  Clock::time_point now = Clock::now();
+  if (polls_ == kClockMask + 1) waiting_since_ = now;
+  std::chrono::duration<double> waited = now - waiting_since_;
+  return waited.count() < patience_ && !rank_.abandoned();
+}
+
+inline uint64_t StallGuard::yield_interval(int local_ranks) {
+  constexpr uint64_t kCrowded = 1u << 4;
+  constexpr uint64_t kRoomy = 1u << 12;
+  return static_cast<unsigned>(local_ranks) > std::thread::hardware_concurrency() ? kCrowded
+                                                                                  : kRoomy;
+}
 
 }  // namespace gdr::tools

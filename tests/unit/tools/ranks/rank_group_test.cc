@@ -3,18 +3,19 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+#include "tools/ranks/control_frame.h"
 
 namespace gdr::tools {
 namespace {
+using testing::ElementsAre;
 using testing::HasSubstr;
 using End = RankOutcome::End;
 
 GroupSpec group(int ranks, double patience = 20) {
-  GroupSpec spec;
-  spec.nranks = ranks;
-  for (int i = 0; i < ranks; ++i) spec.local.push_back(i);
+  GroupSpec spec = local_group(ranks);
   spec.patience_seconds = patience;
   return spec;
 }
@@ -86,6 +87,49 @@ TEST(RankGroup, UnauthenticatedPeersOnTheRootsPort_AreDropped) {
   });
   ASSERT_TRUE(outcomes);
   for (const RankOutcome& outcome : *outcomes) EXPECT_TRUE(outcome.well()) << describe(outcome);
+}
+
+// The connections of the next run may come while this one is served.
+TEST(RankGroup, RunsThatFollowEachOther_ShareTheRootsSocket) {
+  GroupSpec spec = group(1);
+  spec.nranks = 2;
+  ASSERT_TRUE(listen_at_root(spec));
+  ASSERT_NE(spec.root.port, 0);
+  auto meet_often = [](Rank& rank) {
+    Status met;
+    for (int i = 0; met && i < 3; ++i) met = rank.barrier("a round");
+    return met ? 0 : 1;
+  };
+  constexpr int kRuns = 5;
+  const pid_t other = fork();
+  GroupSpec mine = spec;
+  if (other == 0) {
+    mine.local = {1};
+    mine.listener.reset();
+  }
+  bool well = true;
+  for (int run = 0; run < kRuns; ++run) {
+    auto outcomes = run_group(mine, meet_often);
+    well = well && outcomes && outcomes->front().well();
+  }
+  if (other == 0) _exit(well ? 0 : 1);
+  int status = -1;
+  waitpid(other, &status, 0);
+  EXPECT_TRUE(well);
+  EXPECT_EQ(status, 0);
+}
+
+TEST(GatheredFrame, RoundTrip_KeepsEveryPartAndAnythingElseIsRejected) {
+  std::vector<std::string> parts;
+  EXPECT_TRUE(parse_gathered(make_gathered({"a", "", std::string("\0\xff", 2)}), 3, &parts));
+  EXPECT_THAT(parts, ElementsAre("a", "", std::string("\0\xff", 2)));
+  const std::string whole = make_gathered({"abc", "de"});
+  for (size_t length = 0; length < whole.size(); ++length) {
+    EXPECT_FALSE(parse_gathered(whole.substr(0, length), 2, &parts)) << length;
+  }
+  EXPECT_FALSE(parse_gathered(whole + "x", 2, &parts));
+  EXPECT_FALSE(parse_gathered(whole, 3, &parts));
+  EXPECT_FALSE(parse_gathered("g\x91\x05", 1, &parts)) << "not a text";
 }
 
 TEST(HostPort, TextWithAndWithoutPort_IsParsedOrRejected) {
