@@ -40,6 +40,18 @@ void add_with_softhca_command(CLI::App& app);
 // Adds --version and all subcommands to an application, which must be named nccl-gdr.
 void add_commands(CLI::App& app);
 
+// Adds an option that is read by `parse`, which returns a Result. `value` must outlive the parsing.
+template <class Value, class Parse>
+CLI::Option* add_parsed_option(CLI::App* command, const std::string& name, Value& value,
+                               Parse parse, const std::string& text) {
+  auto take = [name, &value, parse](const std::string& given) {
+    auto parsed = parse(given);
+    if (!parsed) throw CLI::ValidationError(name + ": " + parsed.error().text);
+    value = std::move(*parsed);
+  };
+  return command->add_option_function<std::string>(name, take, text);
+}
+
 // Ends a subcommand with an error on stderr and that exit code.
 [[noreturn]] void stop(int code, const std::string& text);
 

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <fnmatch.h>
 
+#include <array>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -19,6 +20,8 @@ constexpr int kMachines = 2;  // number of machines of a run with --root
 
 struct ConformanceCommand {
   ConformanceOptions options;
+  std::string root;  // where rank 0 serves a run over two machines; empty: all ranks run here
+  int rank = -1;     // of this machine, with root
   bool all_tables = false;  // run once for each version that the plugin exports
   bool list = false;
   bool beyond = false;
@@ -26,38 +29,14 @@ struct ConformanceCommand {
   std::string json;
 };
 
-struct Counts {
-  int passed = 0;
-  int failed = 0;
-  int skipped = 0;
+// By verdict.
+constexpr std::array kVerdictTexts{"ok", "FAIL", "skip"};
+using Counts = std::array<int, kVerdictTexts.size()>;
 
-  Counts& operator+=(const Counts& other) {
-    passed += other.passed;
-    failed += other.failed;
-    skipped += other.skipped;
-    return *this;
-  }
-  std::string text() const {
-    return fmt::format("{} passed, {} failed, {} skipped", passed, failed, skipped);
-  }
-};
+const char* text_of(Verdict verdict) { return kVerdictTexts[static_cast<size_t>(verdict)]; }
 
-// The suite over one version of the table.
-struct TableRun {
-  Counts counts;
-  nlohmann::json report;
-};
-
-const char* text_of(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::kOk:
-      return "ok";
-    case Verdict::kFailed:
-      return "FAIL";
-    case Verdict::kSkipped:
-      return "skip";
-  }
-  return "?";
+std::string text_of(const Counts& counts) {
+  return fmt::format("{} passed, {} failed, {} skipped", counts[0], counts[1], counts[2]);
 }
 
 void print_result(const ConformanceCase& one, const CaseResult& result) {
@@ -82,61 +61,55 @@ nlohmann::json to_json(const ConformanceCase& one, const CaseResult& result) {
 ConformanceCases selected(const ConformanceCommand& command) {
   ConformanceCases cases = all_cases();
   std::erase_if(cases, [&](const ConformanceCase& one) {
-    bool fits = command.options.root.empty() || one.ranks == kMachines;
+    bool fits = command.root.empty() || one.ranks == kMachines;
     fits = fits && (command.beyond || !one.beyond);
     return !fits || fnmatch(command.filter.c_str(), one.id, FNM_EXTMATCH) != 0;
   });
   return cases;
 }
 
-// `machines` is that of a run over two machines, whose listener serves all cases.
-TableRun run_table(const ConformanceCommand& command, const ConformanceCases& cases, int version,
-                   const std::optional<GroupSpec>& machines) {
-  bool quiet = command.json == "-";
-  ConformanceOptions options = command.options;
+// What all tables of a run have in common.
+struct Suite {
+  const ConformanceCommand& command;
+  ConformanceCases cases;
+  std::optional<GroupSpec> machines;  // with --root; its listener is that of all cases
+  Counts counts{};                    // of all tables
+};
+
+// Runs the suite over one version of the table, and returns the report.
+nlohmann::json run_table(Suite& suite, int version) {
+  bool quiet = suite.command.json == "-";
+  ConformanceOptions options = suite.command.options;
   options.table = version;
-  TableRun run;
-  run.report = {{"plugin", options.plugin},
-                {"table", version},
-                {"seed", options.seed},
-                {"cases", nlohmann::json::array()}};
+  Counts counts{};
+  nlohmann::json results = nlohmann::json::array();
   if (!quiet) fmt::print("table v{} (NCCL from {})\n", version, contract_of(version).first_nccl);
-  for (const ConformanceCase& one : cases) {
-    CaseResult result = run_case(one, options, machines);
-    run.counts.passed += result.verdict == Verdict::kOk;
-    run.counts.failed += result.verdict == Verdict::kFailed;
-    run.counts.skipped += result.verdict == Verdict::kSkipped;
-    run.report["cases"].push_back(to_json(one, result));
+  for (const ConformanceCase& one : suite.cases) {
+    CaseResult result = run_case(one, options, suite.machines);
+    ++counts[static_cast<size_t>(result.verdict)];
+    ++suite.counts[static_cast<size_t>(result.verdict)];
+    results.push_back(to_json(one, result));
     if (!quiet) print_result(one, result);
   }
-  run.report["passed"] = run.counts.passed;
-  run.report["failed"] = run.counts.failed;
-  run.report["skipped"] = run.counts.skipped;
-  if (!quiet) fmt::print("{}\n", run.counts.text());
-  return run;
+  if (!quiet) fmt::print("{}\n", text_of(counts));
+  return {{"plugin", options.plugin}, {"table", version},    {"seed", options.seed},
+          {"cases", results},         {"passed", counts[0]}, {"failed", counts[1]},
+          {"skipped", counts[2]}};
 }
 
 // Returns the exit code. The report of --table all is the list of its tables' reports.
-int run_all(const ConformanceCommand& command, const ConformanceCases& cases,
-            const std::vector<int>& versions, const std::optional<GroupSpec>& machines) {
-  Counts counts;
+int run_all(Suite& suite, const std::vector<int>& versions) {
+  const ConformanceCommand& command = suite.command;
   nlohmann::json reports = nlohmann::json::array();
-  for (int version : versions) {
-    TableRun run = run_table(command, cases, version, machines);
-    counts += run.counts;
-    reports.push_back(std::move(run.report));
-  }
+  for (int version : versions) reports.push_back(run_table(suite, version));
   if (command.all_tables && command.json != "-") {
-    fmt::print("{} tables: {}\n", versions.size(), counts.text());
+    fmt::print("{} tables: {}\n", versions.size(), text_of(suite.counts));
   }
   if (!command.json.empty()) {
     Status written = write_json(command.json, command.all_tables ? reports : reports.front());
-    if (!written) {
-      fmt::print(stderr, "nccl-gdr: {}\n", written.error().text);
-      return kExitCouldNotRun;
-    }
+    if (!written) stop(kExitCouldNotRun, written.error().text);
   }
-  return counts.failed == 0 ? kExitOk : kExitFailed;
+  return suite.counts[1] == 0 ? kExitOk : kExitFailed;
 }
 
 // Loads the plugin once before the cases, because a plugin that cannot be loaded would fail every
@@ -144,8 +117,7 @@ int run_all(const ConformanceCommand& command, const ConformanceCases& cases,
 // of its own, because the plugin must not be loaded where ranks are forked; its report has the
 // versions.
 Result<std::vector<int>> find_tables(const ConformanceCommand& command) {
-  GroupSpec spec;
-  spec.local = {0};
+  GroupSpec spec = local_group(1);
   spec.patience_seconds = command.options.timeout_seconds;
   auto outcomes = run_group(spec, [&](Rank& rank) {
     auto plugin = Plugin::load(command.options.plugin, command.options.table);
@@ -168,31 +140,25 @@ constexpr int kProfilerRelease = 22605;
 
 void run(const ConformanceCommand& command) {
   report_nccl_version(kProfilerRelease);
-  auto group = group_of(kMachines, command.options.root, command.options.rank);
+  auto group = group_of(kMachines, command.root, command.rank);
   if (!group) stop(kExitUsage, group.error().text);
-  ConformanceCases cases = selected(command);
-  if (cases.empty()) {
-    fmt::print(stderr, "nccl-gdr: no case matches \"{}\"; --list shows them\n", command.filter);
-    throw CLI::RuntimeError(kExitUsage);
+  Suite suite{command, selected(command), {}};
+  if (suite.cases.empty()) {
+    stop(kExitUsage, fmt::format("no case matches \"{}\"; --list shows them", command.filter));
   }
   if (command.list) {
-    for (const ConformanceCase& one : cases) fmt::print("{:<34} {}\n", one.id, one.clause);
+    for (const ConformanceCase& one : suite.cases) fmt::print("{:<34} {}\n", one.id, one.clause);
     return;
   }
   auto versions = find_tables(command);
-  if (!versions) {
-    fmt::print(stderr, "nccl-gdr: {}\n", versions.error().text);
-    throw CLI::RuntimeError(kExitCouldNotRun);
-  }
-  std::optional<GroupSpec> machines;
-  if (!command.options.root.empty()) {
+  if (!versions) stop(kExitCouldNotRun, versions.error().text);
+  if (!command.root.empty()) {
     if (Status listening = listen_at_root(*group); !listening) {
       stop(kExitCouldNotRun, listening.error().text);
     }
-    machines = std::move(*group);
+    suite.machines = std::move(*group);
   }
-  int code = run_all(command, cases, *versions, machines);
-  if (code != kExitOk) throw CLI::RuntimeError(code);
+  if (int code = run_all(suite, *versions); code != kExitOk) throw CLI::RuntimeError(code);
 }
 }  // namespace
 
@@ -203,28 +169,20 @@ void add_conformance_command(CLI::App& app) {
       app.add_subcommand("conformance", "Run the conformance suite on a network plugin's table");
   suite->add_option("--plugin", o.plugin, "Plugin: a file, or a name as in NCCL_NET_PLUGIN")
       ->capture_default_str();
-  auto take_table = [command](const std::string& text) {
+  auto parse_tables = [command](const std::string& text) -> Result<std::optional<int>> {
     command->all_tables = text == "all";
-    if (command->all_tables) return;
+    if (command->all_tables) return std::optional<int>();
     auto version = parse_table(text);
-    if (!version) throw CLI::ValidationError("--table: " + version.error().text + ", or all");
-    command->options.table = *version;
+    if (!version) version.error().text += ", or all";
+    return version;
   };
-  suite
-      ->add_option_function<std::string>(
-          "--table", take_table,
-          "Version of the plugin's network table; newest: the newest that it exports, as in NCCL; "
-          "all: one run for each that it exports")
+  add_parsed_option(
+      suite, "--table", o.table, parse_tables,
+      "Version of the plugin's network table; newest: the newest that it exports, as in NCCL; "
+      "all: one run for each that it exports")
       ->default_str("newest");
-  auto take_device = [command](const std::string& text) {
-    auto named = parse_device(text);
-    if (!named) throw CLI::ValidationError("--dev: " + named.error().text);
-    command->options.dev = *named;
-  };
-  suite
-      ->add_option_function<std::string>(
-          "--dev", take_device,
-          "Device by index; 0+1: the one that the plugin merges of devices 0 and 1")
+  add_parsed_option(suite, "--dev", o.dev, parse_device,
+                    "Device by index; 0+1: the one that the plugin merges of devices 0 and 1")
       ->default_str("0");
   suite->add_flag("--list", command->list, "List the cases and their clauses");
   suite
@@ -248,10 +206,10 @@ void add_conformance_command(CLI::App& app) {
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   suite->add_option(
-      "--root", o.root,
+      "--root", command->root,
       "ADDR:PORT where rank 0 listens, for a run of the cases of two processes over two "
       "machines; start the same command on both with its own --rank");
-  suite->add_option("--rank", o.rank, "This machine's rank, with --root: 0 or 1");
+  suite->add_option("--rank", command->rank, "This machine's rank, with --root: 0 or 1");
   suite->add_option("--json", command->json,
                     "Write the results to this file; -: only to standard output");
   suite->callback([command] { run(*command); });

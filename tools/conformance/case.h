@@ -15,25 +15,24 @@ struct ConformanceCase {
   int ranks;           // number of processes
   void (*run)(Session&);
   int killed_rank = -1;  // this rank kills itself with SIGKILL as part of the case
-  bool beyond = false;   // more than the contract asks for: runs with --beyond only
+  // More than any version of the contract asks for, but a careful plugin survives it: calls that
+  // NCCL's sources never make, and defects of NCCL releases. Runs with --beyond only.
+  bool beyond = false;
 };
 
 using ConformanceCases = std::vector<ConformanceCase>;
 
 ConformanceCases lifecycle_cases();
-ConformanceCases table_cases();
-ConformanceCases reload_cases();
+ConformanceCases virtual_cases();
 ConformanceCases connection_cases();
 ConformanceCases data_cases();
 ConformanceCases request_cases();
 ConformanceCases completion_cases();
 ConformanceCases memory_cases();
-ConformanceCases merged_cases();
 ConformanceCases failure_cases();
 ConformanceCases communicator_cases();
 ConformanceCases profiler_cases();
 ConformanceCases large_cases();
-ConformanceCases beyond_cases();
 
 // Returns all cases in order of their ids.
 ConformanceCases all_cases();

@@ -1,5 +1,7 @@
-// C6x: several communicators in one process, and what NCCL passes for each of them.
+// C6x: several communicators in one process, and what NCCL passes for each of them. C91: what a
+// defect of NCCL does to a context.
 #include <atomic>
+#include <cstring>
 #include <mutex>
 #include <thread>
 
@@ -9,11 +11,6 @@
 
 namespace gdr::tools {
 namespace {
-void need_contexts(Session& s) {
-  if (s.contract().contexts) return;
-  s.skip(fmt::format("version {} has one context for all communicators", s.contract().version));
-}
-
 // The settings of the communicator with this number.
 InitArguments numbered(Session& s, uint64_t number) {
   InitArguments settings = s.settings();
@@ -24,7 +21,7 @@ InitArguments numbered(Session& s, uint64_t number) {
 // A context may be null: NCCL's own Socket transport leaves it so (src/transport/net_socket.cc).
 void contexts_differ(Session& s) {
   s.open();
-  need_contexts(s);
+  s.need(s.contract().contexts, "contexts");
   std::vector<void*> contexts{s.context()};
   for (uint64_t i = 1; i <= 4; ++i) {
     void* made = s.init(numbered(s, i));
@@ -43,7 +40,7 @@ void contexts_differ(Session& s) {
 // A job may keep one communicator for the data and make others for a while.
 void ends_alone(Session& s) {
   s.open();
-  need_contexts(s);
+  s.need(s.contract().contexts, "contexts");
   auto first = open_connections(s, {{0, 1}, {1, 0}});
   for (uint64_t round = 1; round <= 3; ++round) {
     void* context = s.init(numbered(s, round));
@@ -64,12 +61,11 @@ void ends_alone(Session& s) {
 // NCCL unloads a plugin after its last communicator, or keeps it and calls init again.
 void starts_again(Session& s) {
   s.load();
-  need_contexts(s);
+  s.need(s.contract().contexts, "contexts");
   int devices = -1;
   for (uint64_t round = 0; round < 4; ++round) {
     void* context = s.init(numbered(s, round));
-    int count = 0;
-    s.must("devices", [&] { return s.net().devices(&count); });
+    const int count = s.devices();
     s.require(devices < 0 || count == devices, "devices() was {} and is {} after finalize and init",
               devices, count);
     devices = count;
@@ -122,9 +118,7 @@ void from_several_threads(Session& s) {
 // of the settings is only valid during the call.
 void traffic_classes(Session& s) {
   s.open();
-  if (!s.contract().traffic_class) {
-    s.skip(fmt::format("version {} has no traffic class", s.contract().version));
-  }
+  s.need(s.contract().traffic_class, "traffic class");
   for (int traffic_class : {abi::kTrafficClassUndefined, 0, 32, 106, 255}) {
     InitArguments settings = numbered(s, 1);
     settings.traffic_class = traffic_class;
@@ -147,9 +141,7 @@ NetAttributes attributes(int32_t peers, int32_t flows, uint32_t mask) {
 // progress thread (src/transport/net.cc).
 void attributes_at_any_time(Session& s) {
   s.open();
-  if (!s.contract().contexts) {
-    s.skip(fmt::format("version {} has no setNetAttr", s.contract().version));
-  }
+  s.need(s.contract().contexts, "setNetAttr");
   if (!s.net().has(NetEntry::kSetNetAttr)) s.skip("setNetAttr is null: NCCL does not call it");
   auto set = [&](const NetAttributes& attr) {
     s.must("setNetAttr", [&] { return s.net().set_net_attr(s.context(), attr); });
@@ -176,6 +168,24 @@ void attributes_at_any_time(Session& s) {
   exchange_all(s, connections, {single(1000)});
   s.meet("all data has arrived");
 }
+
+// Host RMA of NCCL 2.29 and later connects through its internal back end with the context of the
+// network plugin, and from 2.30 on writes the traffic class into its first four bytes
+// (src/rma/rma_proxy.cc, ncclIbSetTrafficClass). A plugin that has something else there loses it.
+void overwritten_context(Session& s) {
+  s.open();
+  s.need(s.contract().contexts, "contexts");
+  if (s.context() == nullptr) s.skip("the plugin's context is null");
+  exchange(s, open_connection(s, 0, 0), {single(1000)});
+  for (int value : {1, abi::kTrafficClassUndefined, 0x5a5a5a5a}) {
+    std::memcpy(s.context(), &value, sizeof(value));
+    auto connections = open_connections(s, {{0, 0}});
+    exchange_all(s, connections, {single(1000), single(50000)});
+    if (s.net().has(NetEntry::kSetNetAttr)) {
+      s.must("setNetAttr", [&] { return s.net().set_net_attr(s.context(), NetAttributes{}); });
+    }
+  }
+}
 }  // namespace
 
 ConformanceCases communicator_cases() {
@@ -199,6 +209,11 @@ ConformanceCases communicator_cases() {
        "setNetAttr (v11) is null, or accepts undefined and other values before, during and after "
        "traffic",
        2, &attributes_at_any_time},
+      {.id = "C91-overwritten-context",
+       .clause = "a context (v11) works after NCCL's host RMA has overwritten its first four bytes",
+       .ranks = 1,
+       .run = &overwritten_context,
+       .beyond = true},
   };
 }
 

@@ -1,8 +1,6 @@
 // C1x: listen, connect, accept and close.
-#include <dirent.h>
-
 #include <array>
-#include <memory>
+#include <filesystem>
 #include <thread>
 
 #include "tools/conformance/case.h"
@@ -77,7 +75,8 @@ void listen_returns(Session& s) {
 
 // One side starts late. Each call of the other side must return at once, with or without a comm,
 // and later calls with the same handle must complete the connection. Then data is exchanged.
-void late_side(Session& s, bool acceptor_is_late) {
+template <bool acceptor_is_late>
+void late_side(Session& s) {
   constexpr double kLateSeconds = 0.4;
   s.open();
   GuardedHandle handle;
@@ -110,9 +109,6 @@ void late_side(Session& s, bool acceptor_is_late) {
   s.meet("data has arrived");
 }
 
-void connect_never_blocks(Session& s) { late_side(s, true); }
-void accept_never_blocks(Session& s) { late_side(s, false); }
-
 // NCCL has one connection for each channel and peer, so tens of them between two processes are
 // usual.
 void many_connections(Session& s) {
@@ -140,7 +136,8 @@ void same_process(Session& s) {
 }
 
 // The ranks of a job destroy their communicators at different times, so either end may close first.
-void close_in_order(Session& s, int first) {
+template <int first>
+void close_in_order(Session& s) {
   s.open();
   for (int round = 0; round < 3; ++round) {
     TestConnection connection = open_connection(s, 0, 1);
@@ -157,14 +154,10 @@ void close_in_order(Session& s, int first) {
   }
 }
 
-void close_send_first(Session& s) { close_in_order(s, 0); }
-void close_receive_first(Session& s) { close_in_order(s, 1); }
-
 size_t open_descriptors() {
-  std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir("/proc/self/fd"), &closedir);
-  size_t count = 0;
-  while (folder && readdir(folder.get()) != nullptr) ++count;
-  return count;
+  std::error_code ignored;
+  const std::filesystem::directory_iterator folder("/proc/self/fd", ignored);
+  return static_cast<size_t>(std::distance(begin(folder), end(folder)));
 }
 
 // A job may create and destroy communicators for days, so a leak of descriptors would end it.
@@ -218,10 +211,10 @@ ConformanceCases connection_cases() {
       {"C11-connect-never-blocks",
        "connect returns at once before the peer accepts, and completes when called again with the "
        "same handle",
-       2, &connect_never_blocks},
+       2, &late_side<true>},
       {"C12-accept-never-blocks",
        "accept returns at once, without a comm, before a peer connects, and completes later", 2,
-       &accept_never_blocks},
+       &late_side<false>},
       {"C13-listeners-in-any-order", "each listenComm accepts the connection made with its handle",
        1, &listeners_in_any_order},
       {"C14-many-connections", "40 connections between two processes work at the same time", 2,
@@ -229,8 +222,8 @@ ConformanceCases connection_cases() {
       {"C15-both-directions", "two processes send to each other at the same time", 2,
        &both_directions},
       {"C16-same-process", "both ends of a connection may be in one process", 1, &same_process},
-      {"C17-close-send-first", "the sending end may be closed first", 2, &close_send_first},
-      {"C18-close-receive-first", "the receiving end may be closed first", 2, &close_receive_first},
+      {"C17-close-send-first", "the sending end may be closed first", 2, &close_in_order<0>},
+      {"C18-close-receive-first", "the receiving end may be closed first", 2, &close_in_order<1>},
       {"C19-descriptors", "closing a connection closes its file descriptors", 1,
        &descriptors_return},
   };

@@ -13,47 +13,35 @@ std::vector<size_t> shuffled(Random& random, size_t count) {
   return order;
 }
 
-void every_size(Session& s) {
-  s.open();
-  TestConnection connection = open_connection(s, 0, 1);
+void every_size(Session& s, TestConnection& connection) {
   for (size_t size : interesting_sizes(s.random(), 40)) exchange(s, connection, {single(size)});
-  s.meet("all data has arrived");
 }
 
 // NCCL posts receives of its whole buffer slot, and the message is often smaller. test() must
 // report the true size: NCCL decides by it whether it must flush (src/transport/net.cc,
 // recvProxyProgress).
-void larger_buffer(Session& s) {
-  s.open();
-  TestConnection connection = open_connection(s, 0, 1);
+void larger_buffer(Session& s, TestConnection& connection) {
   for (size_t size : {size_t{0}, size_t{1}, size_t{100}, size_t{4096}, size_t{70001}}) {
     for (size_t extra : {size_t{1}, size_t{63}, size_t{4096}, size_t{1000000}}) {
       exchange(s, connection, {single(size, size + extra)});
     }
   }
-  s.meet("all data has arrived");
 }
 
 // NCCL passes null where it does not need the sizes, as for a flush (src/transport/net.cc).
-void null_sizes(Session& s) {
-  s.open();
-  TestConnection connection = open_connection(s, 0, 1);
+void null_sizes(Session& s, TestConnection& connection) {
   ExchangeStyle style;
   style.traffic.null_sizes = true;
   exchange(s, connection, {single(0), single(17, 100), single(90000)}, style);
-  s.meet("all data has arrived");
 }
 
 // User buffers that were registered by ncclCommRegister begin at any address.
-void unaligned(Session& s) {
-  s.open();
-  TestConnection connection = open_connection(s, 0, 1);
+void unaligned(Session& s, TestConnection& connection) {
   for (size_t misalign : {1, 2, 3, 4, 8, 31, 63}) {
     ExchangeStyle style;
     style.misalign = misalign;
     exchange(s, connection, {single(1), single(130), single(4095), single(300001)}, style);
   }
-  s.meet("all data has arrived");
 }
 
 // Returns the device's maxRecvs; skips the case if it has no grouped receives.
@@ -81,22 +69,17 @@ Group random_group(Random& random, size_t buffers, size_t largest) {
   return group;
 }
 
-void grouped_tags(Session& s) {
-  s.open();
+void grouped_tags(Session& s, TestConnection& connection) {
   int limit = group_limit(s);
-  TestConnection connection = open_connection(s, 0, 1);
   for (int n = 1; n <= limit; ++n) {
     for (int round = 0; round < 4; ++round) {
       exchange(s, connection, {random_group(s.random(), static_cast<size_t>(n), 5000)});
     }
   }
-  s.meet("all data has arrived");
 }
 
-void grouped_sizes(Session& s) {
-  s.open();
+void grouped_sizes(Session& s, TestConnection& connection) {
   int limit = group_limit(s);
-  TestConnection connection = open_connection(s, 0, 1);
   for (int n = 2; n <= limit; ++n) {
     Group group;
     for (int i = 0; i < n; ++i) {
@@ -105,15 +88,12 @@ void grouped_sizes(Session& s) {
     group.send_order = shuffled(s.random(), static_cast<size_t>(n));
     exchange(s, connection, {group});
   }
-  s.meet("all data has arrived");
 }
 
 // Covers many of the patterns of empty and other messages: an empty message has no data write, so a
 // plugin may lose or double its completion.
-void grouped_zeroes(Session& s) {
-  s.open();
+void grouped_zeroes(Session& s, TestConnection& connection) {
   auto limit = static_cast<size_t>(group_limit(s));
-  TestConnection connection = open_connection(s, 0, 1);
   for (size_t mask = 0; mask<(size_t{1} << limit); mask += limit> 4 ? 5 : 1) {
     Group group;
     for (size_t i = 0; i < limit; ++i) {
@@ -123,14 +103,11 @@ void grouped_zeroes(Session& s) {
     group.send_order = shuffled(s.random(), limit);
     exchange(s, connection, {group});
   }
-  s.meet("all data has arrived");
 }
 
 // With several groups in flight, a send must match the oldest group that has its tag open.
-void grouped_in_flight(Session& s) {
-  s.open();
+void grouped_in_flight(Session& s, TestConnection& connection) {
   auto limit = static_cast<size_t>(group_limit(s));
-  TestConnection connection = open_connection(s, 0, 1);
   for (int round = 0; round < 4; ++round) {
     std::vector<Group> groups;
     for (int i = 0; i < 20; ++i) {
@@ -138,7 +115,6 @@ void grouped_in_flight(Session& s) {
     }
     exchange(s, connection, groups);
   }
-  s.meet("all data has arrived");
 }
 
 void soak(Session& s) {
@@ -160,26 +136,26 @@ void soak(Session& s) {
 ConformanceCases data_cases() {
   return {
       {"C20-sizes", "messages of 0, 1, odd, random and more than 4 MiB bytes arrive whole", 2,
-       &every_size},
+       &one_way<every_size>},
       {"C21-larger-buffer",
        "a receive buffer may be larger than the message: test reports the true size and the rest "
        "is untouched",
-       2, &larger_buffer},
-      {"C22-null-sizes", "the sizes pointer of test may be null", 2, &null_sizes},
-      {"C23-unaligned", "buffers may have any alignment", 2, &unaligned},
+       2, &one_way<larger_buffer>},
+      {"C22-null-sizes", "the sizes pointer of test may be null", 2, &one_way<null_sizes>},
+      {"C23-unaligned", "buffers may have any alignment", 2, &one_way<unaligned>},
       {"C24-grouped-tags",
        "in a receive of n = 1..max_recvs buffers each message arrives in the buffer of its tag, in "
        "any order of the sends",
-       2, &grouped_tags},
+       2, &one_way<grouped_tags>},
       {"C25-grouped-sizes",
        "buffers of one grouped receive may differ in size; each true size is "
        "reported",
-       2, &grouped_sizes},
+       2, &one_way<grouped_sizes>},
       {"C26-grouped-zeroes", "a grouped receive may contain empty messages among others", 2,
-       &grouped_zeroes},
+       &one_way<grouped_zeroes>},
       {"C27-grouped-in-flight",
        "sends match grouped receives in the order of posting, with many in flight", 2,
-       &grouped_in_flight},
+       &one_way<grouped_in_flight>},
       {"C28-soak",
        "random sizes, tags and groups on several connections in both directions arrive whole", 2,
        &soak},

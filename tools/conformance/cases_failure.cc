@@ -7,7 +7,6 @@
 
 #include "tools/conformance/case.h"
 #include "tools/conformance/exchange.h"
-#include "tools/conformance/guarded_buffer.h"
 #include "tools/conformance/intruder.h"
 
 namespace gdr::tools {
@@ -17,33 +16,15 @@ namespace {
   for (;;) pause();
 }
 
-// A registered buffer for one message, which lives as long as this object.
-struct Single {
-  GuardedBuffer buffer;
-  CheckedRegistration registration;
-  Single(Session& s, void* comm, size_t bytes)
-      : buffer(bytes), registration(s, comm, buffer.data(), bytes) {}
-  Op op(Op::Kind kind, void* comm) {
-    Op made;
-    made.kind = kind;
-    made.comm = comm;
-    made.data = {buffer.data()};
-    made.sizes = {buffer.bytes()};
-    made.tags = {0};
-    made.mhandles = {registration.get()};
-    return made;
-  }
-};
-
 // Posts two receives that get no message. Their registrations end before the comm does, as in NCCL
 // (src/transport/net.cc, recvProxyFree).
-void post_unmatched(Session& s, void* comm) {
-  Single one(s, comm, 5000);
-  Single two(s, comm, 0);
+void post_unmatched(Session& s, const TestConnection& connection) {
+  MessageBuffer one(s, connection, 5000);
+  MessageBuffer two(s, connection, 0);
   Traffic traffic(s, {});
   Deadline deadline(s, s.options().timeout_seconds);
-  for (Single* each : {&one, &two}) {
-    Op& op = traffic.add(each->op(Op::Kind::kRecv, comm));
+  for (MessageBuffer* each : {&one, &two}) {
+    Op& op = traffic.add(each->op());
     while (!traffic.post(op)) s.require(deadline.wait(), "irecv never returned a request");
   }
 }
@@ -55,7 +36,7 @@ void close_with_unmatched(Session& s) {
   for (int round = 0; round < 3; ++round) {
     TestConnection connection = open_connection(s, 0, 1);
     exchange(s, connection, {single(1000)});
-    if (s.rank() == 1) post_unmatched(s, connection.recv_comm());
+    if (s.rank() == 1) post_unmatched(s, connection);
     s.meet("receives are posted");
     bool sender_first = round == 1;
     if (s.rank() == 0 && sender_first) connection.close_send();
@@ -74,23 +55,16 @@ void send_too_large(Session& s) {
   s.open();
   TestConnection connection = open_connection(s, 0, 1);
   bool sends = s.rank() == 0;
-  void* comm = sends ? connection.send_comm() : connection.recv_comm();
+  void* comm = connection.comm();
   GuardedBuffer buffer(sends ? kSent : kRoom);
   // The registration extends past the buffer, so that the HCA does not prevent an overrun.
-  std::vector<char> spare;
-  Traffic traffic(s, TrafficStyle{false, false, true});
+  Traffic traffic(s, {.errors_are_ok = true});
   void* mhandle = nullptr;
   size_t registered = buffer.bytes() + GuardedBuffer::kGuardBytes / 2;
   s.must("regMr",
          [&] { return s.net().reg_mr(comm, buffer.data(), registered, abi::kPtrHost, &mhandle); });
-  Op wanted;
-  wanted.kind = sends ? Op::Kind::kSend : Op::Kind::kRecv;
-  wanted.comm = comm;
-  wanted.data = {buffer.data()};
-  wanted.sizes = {buffer.bytes()};
-  wanted.tags = {0};
-  wanted.mhandles = {mhandle};
-  Op& op = traffic.add(wanted);
+  const Op& op =
+      traffic.add(single_op(connection.kind(), comm, buffer.data(), buffer.bytes(), mhandle));
   bool any_error = false;
   bool all_done = false;
   double waited = 0;
@@ -115,7 +89,8 @@ void send_too_large(Session& s) {
 
 // A dead peer must become an error in bounded time: NCCL then reports it by ncclCommGetAsyncError,
 // while a request that never completes hangs the whole job without a message.
-void expect_error_on_dead_peer(Session& s, Traffic& traffic, const Op& op, const char* what) {
+[[noreturn]] void expect_error_on_dead_peer(Session& s, Traffic& traffic, const Op& op,
+                                            const char* what) {
   Clock::time_point start = Clock::now();
   traffic.run_for(s.options().peer_death_seconds);
   s.require(op.error != abi::ncclSuccess, "{} s after the peer's death {} {}",
@@ -123,19 +98,27 @@ void expect_error_on_dead_peer(Session& s, Traffic& traffic, const Op& op, const
             op.done ? "had succeeded" : "was still waiting, without an error");
   std::chrono::duration<double> took = Clock::now() - start;
   s.control().board().set_state(fmt::format("after an error in {:.1f} s", took.count()));
+  _exit(0);
 }
 
-void receiver_sees_death(Session& s) {
+// Does the same with a message that is posted now.
+[[noreturn]] void expect_error_on_dead_peer(Session& s, Op::Kind kind, void* comm) {
+  MessageBuffer message(s, kind, comm, 5000);
+  Traffic traffic(s, {.errors_are_ok = true});
+  const Op& op = traffic.add(message.op());
+  expect_error_on_dead_peer(s, traffic, op, kind == Op::Kind::kSend ? "a send" : "a receive");
+}
+
+// Rank 1 dies, and rank 0, which has this end, uses the connection then.
+template <Op::Kind kKind>
+void peer_dies_before(Session& s) {
   s.open();
-  TestConnection connection = open_connection(s, 1, 0);
+  TestConnection connection =
+      kKind == Op::Kind::kSend ? open_connection(s, 0, 1) : open_connection(s, 1, 0);
   exchange(s, connection, {single(100)});
   s.meet("connected");
   if (s.rank() == 1) die();
-  Single single_op(s, connection.recv_comm(), 5000);
-  Traffic traffic(s, TrafficStyle{false, false, true});
-  Op& op = traffic.add(single_op.op(Op::Kind::kRecv, connection.recv_comm()));
-  expect_error_on_dead_peer(s, traffic, op, "a receive");
-  _exit(0);
+  expect_error_on_dead_peer(s, kKind, connection.comm());
 }
 
 void posted_receiver_sees_death(Session& s) {
@@ -146,27 +129,13 @@ void posted_receiver_sees_death(Session& s) {
     s.meet("a receive is posted");
     die();
   }
-  Single single_op(s, connection.recv_comm(), 5000);
-  Traffic traffic(s, TrafficStyle{false, false, true});
-  Op& op = traffic.add(single_op.op(Op::Kind::kRecv, connection.recv_comm()));
+  MessageBuffer message(s, connection, 5000);
+  Traffic traffic(s, {.errors_are_ok = true});
+  Op& op = traffic.add(message.op());
   traffic.run_for(0.2);
   s.require(op.posted && !op.over(), "irecv returned no request");
   s.meet("a receive is posted");
   expect_error_on_dead_peer(s, traffic, op, "a posted receive");
-  _exit(0);
-}
-
-void sender_sees_death(Session& s) {
-  s.open();
-  TestConnection connection = open_connection(s, 0, 1);
-  exchange(s, connection, {single(100)});
-  s.meet("connected");
-  if (s.rank() == 1) die();
-  Single single_op(s, connection.send_comm(), 5000);
-  Traffic traffic(s, TrafficStyle{false, false, true});
-  Op& op = traffic.add(single_op.op(Op::Kind::kSend, connection.send_comm()));
-  expect_error_on_dead_peer(s, traffic, op, "a send");
-  _exit(0);
 }
 
 // The receiver posts buffers and dies while the sender fills them.
@@ -176,13 +145,12 @@ void busy_sender_sees_death(Session& s) {
   s.open();
   TestConnection connection = open_connection(s, 0, 1);
   bool sends = s.rank() == 0;
-  void* comm = sends ? connection.send_comm() : connection.recv_comm();
-  Single one(s, comm, kBytes);
+  MessageBuffer one(s, connection, kBytes);
   s.meet("connected");
   Deadline deadline(s, s.options().peer_death_seconds);
   for (int message = 0;; ++message) {
-    Traffic traffic(s, TrafficStyle{false, false, true});
-    Op& op = traffic.add(one.op(sends ? Op::Kind::kSend : Op::Kind::kRecv, comm));
+    Traffic traffic(s, {.errors_are_ok = true});
+    Op& op = traffic.add(one.op());
     if (!sends && message == kBefore) {
       traffic.post(op);
       die();
@@ -246,11 +214,7 @@ void connecting_peer_dies(Session& s) {
   }
   if (result != abi::ncclSuccess) _exit(0);
   // The connection was complete before the death, so its use must report the error.
-  Single single_op(s, comm, 5000);
-  Traffic traffic(s, TrafficStyle{false, false, true});
-  Op& op = traffic.add(single_op.op(Op::Kind::kRecv, comm));
-  expect_error_on_dead_peer(s, traffic, op, "a receive");
-  _exit(0);
+  expect_error_on_dead_peer(s, Op::Kind::kRecv, comm);
 }
 
 void listening_peer_dies(Session& s) {
@@ -269,11 +233,7 @@ void listening_peer_dies(Session& s) {
   if (result != abi::ncclSuccess) _exit(0);
   s.require(comm != nullptr, "connect still waits, without an error, for a peer that died {} s ago",
             s.options().peer_death_seconds);
-  Single single_op(s, comm, 5000);
-  Traffic traffic(s, TrafficStyle{false, false, true});
-  Op& op = traffic.add(single_op.op(Op::Kind::kSend, comm));
-  expect_error_on_dead_peer(s, traffic, op, "a send");
-  _exit(0);
+  expect_error_on_dead_peer(s, Op::Kind::kSend, comm);
 }
 
 // Port scanners and health checks of clusters connect to every open port. Such connections must
@@ -325,11 +285,11 @@ ConformanceCases failure_cases() {
        "written past the buffer",
        2, &send_too_large},
       {"C52-death-before-receive", "receiving from a peer that was killed becomes an error", 2,
-       &receiver_sees_death, 1},
+       &peer_dies_before<Op::Kind::kRecv>, 1},
       {"C53-death-with-receive-posted", "a posted receive becomes an error when the peer is killed",
        2, &posted_receiver_sees_death, 1},
       {"C54-death-before-send", "sending to a peer that was killed becomes an error", 2,
-       &sender_sees_death, 1},
+       &peer_dies_before<Op::Kind::kSend>, 1},
       {"C55-death-while-sending", "a peer killed during a transfer becomes an error at the sender",
        2, &busy_sender_sees_death, 1},
       {"C56-death-while-connecting",

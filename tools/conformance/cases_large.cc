@@ -1,16 +1,135 @@
 // C8x: messages of 1 GiB and more.
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <climits>
+#include <cstring>
+#include <set>
+#include <utility>
 
+#include "base/unique_fd.h"
 #include "tools/conformance/case.h"
 #include "tools/conformance/exchange.h"
-#include "tools/conformance/large_buffer.h"
 
 namespace gdr::tools {
 namespace {
+constexpr size_t kUnit = size_t{2} << 20;
+constexpr size_t kBorders = size_t{256} << 20;
+constexpr char kBlank = 0x3c;
+constexpr uint64_t kStream = 80;  // of the patterns, unlike those of other cases
+
+// The units that have pages of their own, by their number.
+std::set<size_t> own_units(size_t bytes) {
+  std::set<size_t> units{0, bytes / kUnit};  // the last one has the bytes past the message
+  auto add_around = [&](size_t at) {
+    units.insert(at / kUnit);
+    if (at > 0) units.insert((at - 1) / kUnit);
+  };
+  for (size_t at = kBorders; at < bytes; at += kBorders) add_around(at);
+  if (bytes > INT_MAX) add_around(INT_MAX);
+  add_around(bytes);
+  return units;
+}
+
+// A message buffer of gigabytes that needs little memory: most of its address range shows the same
+// pages, and only the windows have pages of their own.
+class LargeBuffer {
+ public:
+  // Windows are at both ends of the message, at every quarter of a gibibyte, and around 2^31 - 1
+  // bytes, where ints overflow.
+  static Result<LargeBuffer> create(size_t bytes);
+  LargeBuffer(LargeBuffer&& other) noexcept;
+  LargeBuffer& operator=(LargeBuffer&&) = delete;
+  ~LargeBuffer();
+
+  char* data() const { return data_; }
+  size_t bytes() const { return bytes_; }
+
+  // Fills each window with data of its own, which depends on the seed.
+  void fill(uint64_t seed);
+  // Returns an empty text if the windows have the data of fill(seed) and the bytes past the message
+  // are as create() left them; else a description of the first wrong byte.
+  std::string check(uint64_t seed) const;
+
+ private:
+  struct Window {
+    size_t begin = 0;
+    size_t bytes = 0;  // of the message: fewer than its pages have at the end
+  };
+  LargeBuffer() = default;
+
+  char* data_ = nullptr;
+  size_t bytes_ = 0;
+  size_t mapped_ = 0;
+  std::vector<Window> windows_;
+};
+
+LargeBuffer::LargeBuffer(LargeBuffer&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)),
+      bytes_(other.bytes_),
+      mapped_(other.mapped_),
+      windows_(std::move(other.windows_)) {}
+
+LargeBuffer::~LargeBuffer() {
+  if (data_ != nullptr) munmap(data_, mapped_);
+}
+
+Result<LargeBuffer> LargeBuffer::create(size_t bytes) {
+  LargeBuffer made;
+  made.bytes_ = bytes;
+  made.mapped_ = (bytes / kUnit + 1) * kUnit;
+  std::set<size_t> own = own_units(bytes);
+  UniqueFd file(memfd_create("conformance", MFD_CLOEXEC));
+  // The first unit of the file is the shared one.
+  auto file_bytes = static_cast<off_t>((own.size() + 1) * kUnit);
+  if (!file.valid() || ftruncate(file.get(), file_bytes) != 0) {
+    return fail_errno(Code::kSystem, "memfd_create", errno);
+  }
+  void* range =
+      mmap(nullptr, made.mapped_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (range == MAP_FAILED) return fail_errno(Code::kSystem, "mmap", errno);
+  made.data_ = static_cast<char*>(range);
+  size_t next_in_file = kUnit;
+  for (size_t unit = 0; unit * kUnit < made.mapped_; ++unit) {
+    bool is_own = own.count(unit) > 0;
+    size_t begin = unit * kUnit;
+    void* at = mmap(made.data_ + begin, kUnit, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
+                    file.get(), static_cast<off_t>(is_own ? next_in_file : 0));
+    if (at == MAP_FAILED) return fail_errno(Code::kSystem, "mmap", errno);
+    if (!is_own) continue;
+    next_in_file += kUnit;
+    made.windows_.push_back(Window{begin, std::min(kUnit, bytes - begin)});
+    std::memset(at, kBlank, kUnit);
+  }
+  return made;
+}
+
+void LargeBuffer::fill(uint64_t seed) {
+  for (const Window& window : windows_) {
+    Pattern(seed, kStream, window.begin).fill(data_ + window.begin, window.bytes);
+  }
+}
+
+std::string LargeBuffer::check(uint64_t seed) const {
+  for (const Window& window : windows_) {
+    Pattern pattern(seed, kStream, window.begin);
+    size_t wrong = pattern.first_mismatch(data_ + window.begin, window.bytes);
+    if (wrong < window.bytes) {
+      return fmt::format("byte {} of {} is wrong", window.begin + wrong, bytes_);
+    }
+  }
+  for (size_t at = bytes_; at < mapped_; ++at) {
+    if (data_[at] != kBlank) {
+      return fmt::format("the byte {} past the end of the buffer ({} bytes) was overwritten",
+                         at - bytes_, bytes_);
+    }
+  }
+  return {};
+}
+
 constexpr double kPatienceSeconds = 60;
 
 // Sends 32 MiB, and skips the case where this transfer's speed gives the message more than the
@@ -63,7 +182,8 @@ void check_reported(Session& s, const Op& op, size_t bytes) {
   }
 }
 
-void send_one(Session& s, size_t bytes) {
+template <size_t bytes>
+void send_one(Session& s) {
 #ifdef __SANITIZE_THREAD__
   s.skip("the thread sanitizer needs several times the message's size of memory");
 #endif
@@ -78,18 +198,12 @@ void send_one(Session& s, size_t bytes) {
   TestConnection connection = open_connection(s, 0, 1);
   skip_if_slow(s, connection, bytes);
   bool sends = s.rank() == 0;
-  void* comm = sends ? connection.send_comm() : connection.recv_comm();
+  void* comm = connection.comm();
   CheckedRegistration registration = registered(s, comm, *buffer);
   if (sends) buffer->fill(s.options().seed);
-  Op wanted;
-  wanted.kind = sends ? Op::Kind::kSend : Op::Kind::kRecv;
-  wanted.comm = comm;
-  wanted.data = {buffer->data()};
-  wanted.sizes = {bytes};
-  wanted.tags = {0};
-  wanted.mhandles = {registration.get()};
   Traffic traffic(s, {});
-  Op& op = traffic.add(wanted);
+  const Op& op =
+      traffic.add(single_op(connection.kind(), comm, buffer->data(), bytes, registration.get()));
   run_patiently(s, traffic);
   if (!sends) {
     check_reported(s, op, bytes);
@@ -100,22 +214,22 @@ void send_one(Session& s, size_t bytes) {
 }
 
 // NCCL_MAX_NET_SIZE of src/include/collectives.h: the largest message of a registered user buffer.
-void one_gibibyte(Session& s) { send_one(s, size_t{1} << 30); }
-void above_int_max(Session& s) { send_one(s, (size_t{1} << 31) + 1000003); }
-void above_uint_max(Session& s) { send_one(s, (size_t{1} << 32) + 3000001); }
+constexpr size_t kOneGibibyte = size_t{1} << 30;
+constexpr size_t kAboveIntMax = (size_t{1} << 31) + 1000003;
+constexpr size_t kAboveUintMax = (size_t{1} << 32) + 3000001;
 }  // namespace
 
 ConformanceCases large_cases() {
   return {
       {"C80-one-gibibyte", "a message of 1 GiB, the largest of NCCL, arrives whole", 2,
-       &one_gibibyte},
+       &send_one<kOneGibibyte>},
       {"C81-above-int-max",
        "a message above 2^31 bytes arrives whole where maxP2pBytes (v9) allows it, and test does "
        "not report it as empty or negative",
-       2, &above_int_max},
+       2, &send_one<kAboveIntMax>},
       {"C82-above-uint-max",
        "a message above 2^32 bytes arrives whole where maxP2pBytes (v9) allows it", 2,
-       &above_uint_max},
+       &send_one<kAboveUintMax>},
   };
 }
 

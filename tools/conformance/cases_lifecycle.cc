@@ -1,6 +1,9 @@
-// C0x: the table, init and devices.
-#include <cstring>
+// C01 to C06: the table, init, devices, log lines, and the properties of each version.
+#include <cstdarg>
+#include <cstdio>
+#include <set>
 
+#include "tools/common/nccl_logger.h"
 #include "tools/conformance/case.h"
 #include "tools/conformance/exchange.h"
 
@@ -25,16 +28,10 @@ void table_is_complete(Session& s) {
             "DMABUF is offered but regMrDmaBuf is null");
 }
 
-void move_some_data(Session& s, void* context) {
-  TestConnection connection = open_connection(s, context, 0, 0);
-  exchange(s, connection, {single(1000), single(70000)});
-}
-
 // A process that destroys its last communicator and creates another initialises the plugin again.
 void init_again(Session& s) {
   s.open();
-  int first = 0;
-  s.must("devices", [&] { return s.net().devices(&first); });
+  const int first = s.devices();
   {
     TestConnection connection = open_connection(s, 0, 0);
     void* second = s.init(s.settings());
@@ -44,10 +41,9 @@ void init_again(Session& s) {
   }
   for (int i = 0; i < 3; ++i) {
     void* context = s.init(s.settings());
-    int again = 0;
-    s.must("devices", [&] { return s.net().devices(&again); });
+    const int again = s.devices();
     s.require(again == first, "devices() was {} and is {} after init again", first, again);
-    move_some_data(s, context);
+    exchange(s, open_connection(s, context, 0, 0), {single(1000), single(70000)});
     s.finalize(context);
   }
 }
@@ -56,8 +52,7 @@ void init_again(Session& s) {
 // by ptrSupport; unusable values lead to errors far from the plugin.
 void devices_are_sane(Session& s) {
   s.open();
-  int count = 0;
-  s.must("devices", [&] { return s.net().devices(&count); });
+  const int count = s.devices();
   for (int dev = 0; dev < count; ++dev) {
     NetProperties p = s.properties(dev);
     s.require(p.name != nullptr && *p.name != '\0', "device {} has no name", dev);
@@ -83,8 +78,7 @@ void devices_are_sane(Session& s) {
 
 void bad_device_is_an_error(Session& s) {
   s.open();
-  int count = 0;
-  s.must("devices", [&] { return s.net().devices(&count); });
+  const int count = s.devices();
   for (int dev : {-1, count, count + 1000}) {
     NetProperties props;
     auto result = s.call("getProperties", [&] { return s.net().properties(dev, &props); });
@@ -95,6 +89,72 @@ void bad_device_is_an_error(Session& s) {
     s.require(result != abi::ncclSuccess, "listen({}) succeeded; {} devices", dev, count);
   }
 }
+
+constexpr size_t kLineBytes = 1024;  // NCCL formats into a buffer of this size (src/debug.cc)
+
+// Formats every line, as NCCL does where NCCL_DEBUG asks for it.
+void formatting_logger(abi::ncclDebugLogLevel level, unsigned long flags, const char* file,
+                       int line, const char* format, ...) __attribute__((format(printf, 5, 6)));
+
+void formatting_logger(abi::ncclDebugLogLevel level, unsigned long flags, const char* file,
+                       int line, const char* format, ...) {
+  char text[kLineBytes];
+  va_list args;
+  va_start(args, format);
+  std::vsnprintf(text, sizeof(text), format, args);
+  va_end(args);
+  nccl_logger(level, flags, file, line, "%s", text);
+}
+
+// A line with wrong arguments crashes only where its level is on, which is after something has gone
+// wrong. A device without a PCI function is a usual cause: its pciPath is null.
+void log_lines(Session& s) {
+  s.load();
+  InitArguments settings = s.settings();
+  settings.logger = &formatting_logger;
+  s.open(settings);
+  for (int dev = 0; dev < s.devices(); ++dev) s.properties(dev);
+  exchange(s, open_connection(s, 0, 0), {single(1000), single(70000)});
+}
+
+bool is_flag(int value) { return value == 0 || value == 1; }
+
+void check_merged(Session& s, int dev, int count, const NetProperties& p) {
+  int most = s.contract().max_merged_devices;
+  s.require(p.merged.count >= 1 && p.merged.count <= most,
+            "device {}: vProps.ndevs {}; version {} has room for {}", dev, p.merged.count,
+            s.contract().version, most);
+  std::set<int> different;
+  for (int i = 0; i < p.merged.count; ++i) {
+    int part = p.merged.devices[static_cast<size_t>(i)];
+    s.require(part >= 0 && part < count && different.insert(part).second,
+              "device {}: vProps.devs[{}] is {}; {} devices", dev, i, part, count);
+  }
+}
+
+// NCCL ends the communicator where maxP2pBytes is 0 or above 1 TiB (src/transport/net.cc), looks up
+// the parts of a device by vProps and its rail by railId (src/graph/topo.cc).
+void properties_by_version(Session& s) {
+  s.open();
+  const Contract contract = s.contract();
+  const int count = s.devices();
+  for (int dev = 0; dev < count; ++dev) {
+    NetProperties p = s.properties(dev);
+    s.require(is_flag(p.reg_is_global), "device {}: regIsGlobal {}", dev, p.reg_is_global);
+    s.require(is_flag(p.force_flush), "device {}: forceFlush {}", dev, p.force_flush);
+    s.require(p.max_p2p_bytes > 0 && p.max_p2p_bytes <= abi::kMaxNetBytes,
+              "device {}: maxP2pBytes {}; it must be above 0 and at most {}", dev, p.max_p2p_bytes,
+              abi::kMaxNetBytes);
+    s.require(p.max_coll_bytes > 0 && p.max_coll_bytes <= abi::kMaxNetBytes,
+              "device {}: maxCollBytes {}; it must be above 0 and at most {}", dev,
+              p.max_coll_bytes, abi::kMaxNetBytes);
+    s.require(p.max_multi_request_size >= 1, "device {}: maxMultiRequestSize {}", dev,
+              p.max_multi_request_size);
+    s.require(p.rail >= abi::kNetIdUndefined && p.plane >= abi::kNetIdUndefined,
+              "device {}: railId {}, planeId {}", dev, p.rail, p.plane);
+    if (contract.max_merged_devices > 0) check_merged(s, dev, count, p);
+  }
+}
 }  // namespace
 
 ConformanceCases lifecycle_cases() {
@@ -103,8 +163,7 @@ ConformanceCases lifecycle_cases() {
        &table_is_complete},
       {"C02-init-again",
        "init may be called again, while comms are open and after all are closed, and finalize "
-       "after "
-       "each; the plugin works as before",
+       "after each; the plugin works as before",
        1, &init_again},
       {"C03-devices",
        "getProperties reports a name, a speed above 0, maxRecvs 1..8 and host memory, and the same "
@@ -112,6 +171,14 @@ ConformanceCases lifecycle_cases() {
        1, &devices_are_sane},
       {"C04-bad-device", "a device out of range is an error, not a crash", 1,
        &bad_device_is_an_error},
+      {"C05-log-lines",
+       "every line for NCCL's logger can be formatted, also for a device without a PCI function", 1,
+       &log_lines},
+      {"C06-properties-of-version",
+       "the properties that later versions added are in range: maxP2pBytes and maxCollBytes from 1 "
+       "to 1 TiB, vProps with existing devices (v9), maxMultiRequestSize (v11), railId and planeId "
+       "(v12)",
+       1, &properties_by_version},
   };
 }
 

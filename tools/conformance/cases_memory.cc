@@ -4,7 +4,6 @@
 
 #include "tools/conformance/case.h"
 #include "tools/conformance/exchange.h"
-#include "tools/conformance/guarded_buffer.h"
 
 namespace gdr::tools {
 namespace {
@@ -12,10 +11,8 @@ constexpr size_t kArea = 1 << 20;
 
 // NCCL registers buffers of its own and of users without knowing of overlaps, and deregisters them
 // in any order.
-void overlapping(Session& s) {
-  s.open();
-  TestConnection connection = open_connection(s, 0, 1);
-  void* comm = s.rank() == 0 ? connection.send_comm() : connection.recv_comm();
+void overlapping(Session& s, TestConnection& connection) {
+  void* comm = connection.comm();
   GuardedBuffer area(kArea);
   std::vector<CheckedRegistration> held;
   CheckedRegistration whole(s, comm, area.data(), kArea);
@@ -29,26 +26,16 @@ void overlapping(Session& s) {
   Traffic traffic(s, {});
   Pattern pattern(s.options().seed, 1, 2);
   if (s.rank() == 0) pattern.fill(area.data(), kArea);
-  Op op;
-  op.kind = s.rank() == 0 ? Op::Kind::kSend : Op::Kind::kRecv;
-  op.comm = comm;
-  op.data = {area.data()};
-  op.sizes = {kArea};
-  op.tags = {0};
-  op.mhandles = {whole.get()};
-  traffic.add(op);
+  traffic.add(single_op(connection.kind(), comm, area.data(), kArea, whole.get()));
   traffic.run();
   size_t wrong = pattern.first_mismatch(area.data(), kArea);
   s.require(wrong == kArea, "byte {} is wrong", wrong);
-  s.meet("data has arrived");
 }
 
 // NCCL registers users' buffers on its proxy service thread while the progress thread drives the
 // comm (src/proxy.cc).
-void from_another_thread(Session& s) {
-  s.open();
-  TestConnection connection = open_connection(s, 0, 1);
-  void* comm = s.rank() == 0 ? connection.send_comm() : connection.recv_comm();
+void from_another_thread(Session& s, TestConnection& connection) {
+  void* comm = connection.comm();
   std::atomic<bool> stop{false};
   std::atomic<int> failed{0};
   std::thread registrar([&] {
@@ -71,7 +58,6 @@ void from_another_thread(Session& s) {
   stop = true;
   registrar.join();
   s.require(failed == 0, "{} of the registrations during the traffic failed", failed.load());
-  s.meet("all data has arrived");
 }
 
 void bad_type(Session& s) {
@@ -95,11 +81,10 @@ void flush_host(Session& s) {
   s.open();
   TestConnection connection = open_connection(s, 0, 0);
   exchange(s, connection, {single(1000)});
-  GuardedBuffer buffer(4096);
-  CheckedRegistration registration(s, connection.recv_comm(), buffer.data(), buffer.bytes());
+  MessageBuffer buffer(s, Op::Kind::kRecv, connection.recv_comm(), 4096);
   void* data = buffer.data();
   int size = static_cast<int>(buffer.bytes());
-  void* mhandle = registration.get();
+  void* mhandle = buffer.op().mhandles[0];
   void* request = nullptr;  // as in NCCL, where a plugin may leave it alone (src/transport/net.cc)
   s.must("iflush", [&] {
     return s.net().iflush(connection.recv_comm(), 1, &data, &size, &mhandle, &request);
@@ -119,10 +104,10 @@ ConformanceCases memory_cases() {
       {"C40-registrations",
        "memory may be registered many times, overlapping, below a page and at any address; "
        "deregistering one does not affect the others",
-       2, &overlapping},
+       2, &one_way<overlapping>},
       {"C41-register-from-another-thread",
        "regMr and deregMr may run on one thread while another uses the comm", 2,
-       &from_another_thread},
+       &one_way<from_another_thread>},
       {"C42-bad-memory-type", "regMr of a memory type that does not exist is an error", 1,
        &bad_type},
       {"C43-flush", "iflush of host memory returns no request or one that completes", 1,

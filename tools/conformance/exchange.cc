@@ -2,23 +2,13 @@
 
 #include <deque>
 
-#include "tools/conformance/guarded_buffer.h"
-
 namespace gdr::tools {
 namespace {
 // A message's buffer at one end, with the data that is expected in it.
 struct Slot {
-  GuardedBuffer buffer;
-  CheckedRegistration registration;
+  MessageBuffer buffer;
   Pattern pattern;
   size_t bytes;
-
-  Slot(Session& session, void* comm, size_t capacity, size_t misalign, const Pattern& expected,
-       size_t length)
-      : buffer(capacity, misalign),
-        registration(session, comm, buffer.data(), capacity),
-        pattern(expected),
-        bytes(length) {}
 };
 
 // Collects the ops of all groups and connections, runs them together, and then verifies the
@@ -28,9 +18,17 @@ class Exchange {
   Exchange(Session& session, ExchangeStyle style)
       : session_(session), style_(style), traffic_(session, style.traffic) {}
 
-  void add(const TestConnection& connection, size_t connection_index,
-           const std::vector<Group>& groups);
-  void run();
+  void add(const TestConnection& connection, size_t index, const std::vector<Group>& groups) {
+    for (size_t i = 0; i < groups.size(); ++i) {
+      if (connection.recv_comm() != nullptr) add_receive(connection, index, i, groups[i]);
+      if (connection.send_comm() != nullptr) add_sends(connection, index, i, groups[i]);
+    }
+  }
+
+  void run() {
+    traffic_.run();
+    for (const Receive& receive : receives_) verify(receive);
+  }
 
  private:
   struct Receive {
@@ -42,9 +40,66 @@ class Exchange {
   Pattern pattern(size_t connection, size_t group, size_t slot) const {
     return Pattern(session_.options().seed, connection, group * 16 + slot);
   }
-  void add_receive(void* comm, size_t connection, size_t index, const Group& group);
-  void add_sends(void* comm, size_t connection, size_t index, const Group& group);
-  void verify(const Receive& receive);
+
+  void add_receive(const TestConnection& connection, size_t number, size_t index,
+                   const Group& group) {
+    Op op;
+    op.kind = Op::Kind::kRecv;
+    op.comm = connection.recv_comm();
+    Receive receive;
+    for (size_t i = 0; i < group.slots.size(); ++i) {
+      const Message& message = group.slots[i];
+      size_t capacity = std::max(message.bytes, message.capacity);
+      Slot& slot = slots_.emplace_back(
+          Slot{MessageBuffer(session_, op.kind, op.comm, capacity, style_.misalign),
+               pattern(number, index, i), message.bytes});
+      const Op of_slot = slot.buffer.op();
+      op.data.push_back(of_slot.data[0]);
+      op.sizes.push_back(capacity);
+      op.tags.push_back(message.tag);
+      op.mhandles.push_back(of_slot.mhandles[0]);
+      if (style_.phandle) op.phandles.push_back(style_.phandle());
+      receive.slots.push_back(&slot);
+    }
+    receive.op = &traffic_.add(std::move(op));
+    receives_.push_back(std::move(receive));
+  }
+
+  void add_sends(const TestConnection& connection, size_t number, size_t index,
+                 const Group& group) {
+    for (size_t i = 0; i < group.slots.size(); ++i) {
+      size_t which = group.send_order.empty() ? i : group.send_order[i];
+      const Message& message = group.slots[which];
+      Slot& slot =
+          slots_.emplace_back(Slot{MessageBuffer(session_, Op::Kind::kSend, connection.send_comm(),
+                                                 message.bytes, style_.misalign),
+                                   pattern(number, index, which), message.bytes});
+      slot.pattern.fill(slot.buffer.data(), message.bytes);
+      Op op = slot.buffer.op();
+      op.tags = {message.tag};
+      if (style_.phandle) op.phandles = {style_.phandle()};
+      traffic_.add(std::move(op));
+    }
+  }
+
+  void verify(const Receive& receive) {
+    for (size_t i = 0; i < receive.slots.size(); ++i) {
+      const Slot& slot = *receive.slots[i];
+      if (!style_.traffic.null_sizes) {
+        session_.require(receive.op->actual[i] == static_cast<int>(slot.bytes),
+                         "test() reported size {} for buffer {} of {} of a receive; {} bytes were "
+                         "sent into its {}",
+                         receive.op->actual[i], i, receive.slots.size(), slot.bytes,
+                         slot.buffer.bytes());
+      }
+      size_t wrong = slot.pattern.first_mismatch(slot.buffer.data(), slot.bytes);
+      session_.require(wrong == slot.bytes,
+                       "byte {} of {} is wrong, in buffer {} of {} of a receive with tag {}", wrong,
+                       slot.bytes, i, receive.slots.size(), receive.op->tags[i]);
+      std::string damage = slot.buffer.damage(slot.bytes);
+      session_.require(damage.empty(), "{}", damage);
+    }
+  }
 
   Session& session_;
   ExchangeStyle style_;
@@ -53,78 +108,6 @@ class Exchange {
   std::vector<Receive> receives_;
 };
 
-void Exchange::add(const TestConnection& connection, size_t connection_index,
-                   const std::vector<Group>& groups) {
-  for (size_t i = 0; i < groups.size(); ++i) {
-    if (connection.recv_comm() != nullptr)
-      add_receive(connection.recv_comm(), connection_index, i, groups[i]);
-    if (connection.send_comm() != nullptr)
-      add_sends(connection.send_comm(), connection_index, i, groups[i]);
-  }
-}
-
-void Exchange::add_receive(void* comm, size_t connection, size_t index, const Group& group) {
-  Op op;
-  op.kind = Op::Kind::kRecv;
-  op.comm = comm;
-  Receive receive;
-  for (size_t i = 0; i < group.slots.size(); ++i) {
-    const Message& message = group.slots[i];
-    size_t capacity = std::max(message.bytes, message.capacity);
-    Slot& slot = slots_.emplace_back(session_, comm, capacity, style_.misalign,
-                                     pattern(connection, index, i), message.bytes);
-    op.data.push_back(slot.buffer.data());
-    op.sizes.push_back(capacity);
-    op.tags.push_back(message.tag);
-    op.mhandles.push_back(slot.registration.get());
-    if (style_.phandle) op.phandles.push_back(style_.phandle());
-    receive.slots.push_back(&slot);
-  }
-  receive.op = &traffic_.add(std::move(op));
-  receives_.push_back(std::move(receive));
-}
-
-void Exchange::add_sends(void* comm, size_t connection, size_t index, const Group& group) {
-  for (size_t i = 0; i < group.slots.size(); ++i) {
-    size_t which = group.send_order.empty() ? i : group.send_order[i];
-    const Message& message = group.slots[which];
-    Slot& slot = slots_.emplace_back(session_, comm, message.bytes, style_.misalign,
-                                     pattern(connection, index, which), message.bytes);
-    slot.pattern.fill(slot.buffer.data(), message.bytes);
-    Op op;
-    op.comm = comm;
-    op.data = {slot.buffer.data()};
-    op.sizes = {message.bytes};
-    op.tags = {message.tag};
-    op.mhandles = {slot.registration.get()};
-    if (style_.phandle) op.phandles = {style_.phandle()};
-    traffic_.add(std::move(op));
-  }
-}
-
-void Exchange::verify(const Receive& receive) {
-  for (size_t i = 0; i < receive.slots.size(); ++i) {
-    const Slot& slot = *receive.slots[i];
-    if (!style_.traffic.null_sizes) {
-      session_.require(receive.op->actual[i] == static_cast<int>(slot.bytes),
-                       "test() reported size {} for buffer {} of {} of a receive; {} bytes were "
-                       "sent into its {}",
-                       receive.op->actual[i], i, receive.slots.size(), slot.bytes,
-                       slot.buffer.bytes());
-    }
-    size_t wrong = slot.pattern.first_mismatch(slot.buffer.data(), slot.bytes);
-    session_.require(wrong == slot.bytes,
-                     "byte {} of {} is wrong, in buffer {} of {} of a receive with tag {}", wrong,
-                     slot.bytes, i, receive.slots.size(), receive.op->tags[i]);
-    std::string damage = slot.buffer.damage(slot.bytes);
-    session_.require(damage.empty(), "{}", damage);
-  }
-}
-
-void Exchange::run() {
-  traffic_.run();
-  for (const Receive& receive : receives_) verify(receive);
-}
 }  // namespace
 
 Group single(size_t bytes, size_t capacity, int tag) {

@@ -45,4 +45,14 @@ void exchange_all(Session& session, const std::vector<TestConnection>& connectio
 // Returns sizes of 0, 1, odd ones, ones near powers of two and above 4 MiB, and random ones.
 std::vector<size_t> interesting_sizes(Random& random, size_t random_count);
 
+// The frame of the cases with one connection from rank 0 to rank 1: opens the plugin and the
+// connection, and waits until the body has ended at both ends.
+template <void (*kBody)(Session&, TestConnection&)>
+void one_way(Session& session) {
+  session.open();
+  TestConnection connection = open_connection(session, 0, 1);
+  kBody(session, connection);
+  session.meet("all data has arrived");
+}
+
 }  // namespace gdr::tools

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstring>
 
 namespace gdr::tools {
@@ -9,10 +10,8 @@ namespace {
 constexpr size_t kCacheLine = 64;
 
 size_t first_other(const char* data, size_t bytes, uint8_t value) {
-  for (size_t i = 0; i < bytes; ++i) {
-    if (static_cast<uint8_t>(data[i]) != value) return i;
-  }
-  return bytes;
+  auto other = [value](char byte) { return static_cast<uint8_t>(byte) != value; };
+  return static_cast<size_t>(std::find_if(data, data + bytes, other) - data);
 }
 }  // namespace
 

@@ -2,6 +2,7 @@
 
 #include <signal.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "tools/common/exit_codes.h"
@@ -33,6 +34,18 @@ std::string text_of(const RankOutcome& outcome) {
 }
 }  // namespace
 
+ConformanceCases all_cases() {
+  ConformanceCases all;
+  for (const ConformanceCases& part :
+       {lifecycle_cases(), virtual_cases(), connection_cases(), data_cases(), request_cases(),
+        completion_cases(), memory_cases(), failure_cases(), communicator_cases(), profiler_cases(),
+        large_cases()}) {
+    all.insert(all.end(), part.begin(), part.end());
+  }
+  std::ranges::sort(all, {}, [](const ConformanceCase& one) { return std::string_view(one.id); });
+  return all;
+}
+
 CaseResult judge(const ConformanceCase& one, const std::vector<RankOutcome>& outcomes) {
   std::vector<RankOutcome> bad = causes(outcomes);
   std::erase_if(bad, [&](const RankOutcome& outcome) { return killed_as_planned(one, outcome); });
@@ -60,12 +73,8 @@ CaseResult run_case(const ConformanceCase& one, const ConformanceOptions& option
     one.run(session);
     return kExitOk;
   });
-  CaseResult result;
-  if (outcomes) {
-    result = judge(one, *outcomes);
-  } else {
-    result = {Verdict::kFailed, outcomes.error().text};
-  }
+  CaseResult result =
+      outcomes ? judge(one, *outcomes) : CaseResult{Verdict::kFailed, outcomes.error().text};
   result.seconds = std::chrono::duration<double>(Clock::now() - start).count();
   return result;
 }

@@ -9,7 +9,6 @@
 
 #include "tools/common/exit_codes.h"
 #include "tools/common/nccl_logger.h"
-#include "tools/conformance/profiler_log.h"
 #include "tools/net/named_device.h"
 
 namespace gdr::tools {
@@ -30,7 +29,8 @@ Session::~Session() {
 InitArguments Session::settings() const {
   InitArguments made;
   made.logger = &nccl_logger;
-  made.profiler = &ignore_events;
+  // Records nothing, as NCCL's where no profiler is loaded.
+  made.profiler = [](void**, int, void*, int64_t, void*) { return abi::ncclSuccess; };
   made.id = options_.seed;
   return made;
 }
@@ -51,12 +51,17 @@ void Session::open(const InitArguments& settings) {
   if (!plugin_) load();
   context_ = init(settings);
   initialized_ = true;
-  int count = 0;
-  must("devices", [&] { return net().devices(&count); });
+  const int count = devices();
   require(count > 0, "devices() reports {}", count);
   auto found = find_device(net(), options_.dev);
   if (!found) fail(found.error().text);
   dev_ = *found;
+}
+
+int Session::devices(Net& net) {
+  int count = 0;
+  must("devices", [&] { return net.devices(&count); });
+  return count;
 }
 
 NetProperties Session::properties(int dev) {

@@ -26,10 +26,6 @@ struct ConformanceOptions {
   double timeout_seconds = 20;     // for every wait for the plugin
   double call_limit_seconds = 1;   // a longer call of listen, connect or accept counts as blocking
   double peer_death_seconds = 90;  // until a killed peer must be reported as an error
-  // The address where rank 0 serves a run over two machines, on which this one has number `rank`;
-  // empty: all ranks run on this machine.
-  std::string root;
-  int rank = -1;
 };
 
 // One rank's access to the plugin while a case runs. Every call names the plugin's entry on the
@@ -46,7 +42,7 @@ class Session {
   int nranks() const { return rank_.nranks(); }
   const ConformanceOptions& options() const { return options_; }
   Net& net() const { return plugin_->net(); }
-  const Contract& contract() const { return net().contract(); }
+  Contract contract() const { return net().contract(); }
   void* context() const { return context_; }  // of open()
   int dev() const { return dev_; }            // of several parts: once open() has merged them
   // Gives the same sequence on every rank, if all ranks draw the same numbers.
@@ -63,6 +59,8 @@ class Session {
   // Makes and ends the context of a further communicator; both must succeed.
   void* init(const InitArguments& settings);
   void finalize(void* context);
+  int devices() { return devices(net()); }
+  int devices(Net& net);
   NetProperties properties(int dev);
   // The requests that a comm of this device must have room for: each receive has up to maxRecvs
   // sends (NCCL's plugins/net/README.md, "Communication").
@@ -72,6 +70,11 @@ class Session {
   // Both end the process; the text becomes the result of the case.
   [[noreturn]] void fail(std::string_view text);
   [[noreturn]] void skip(std::string_view text);
+
+  // Skips the case where the version of the table does not have what the case checks.
+  void need(bool has, std::string_view what) {
+    if (!has) skip(fmt::format("version {} has no {}", contract().version, what));
+  }
 
   template <class... Args>
   void require(bool holds, fmt::format_string<Args...> format, Args&&... args) {

@@ -3,7 +3,9 @@
 
 #include <vector>
 
+#include "tools/conformance/guarded_buffer.h"
 #include "tools/conformance/session.h"
+#include "tools/conformance/traffic.h"
 #include "tools/ranks/link.h"
 
 namespace gdr::tools {
@@ -21,6 +23,9 @@ class TestConnection {
 
   void* send_comm() const { return send_.get(); }  // null where this rank has no such end
   void* recv_comm() const { return recv_.get(); }
+  // The end that this rank has, where it has one only, and what is posted there.
+  void* comm() const { return send_ ? send_comm() : recv_comm(); }
+  Op::Kind kind() const { return send_ ? Op::Kind::kSend : Op::Kind::kRecv; }
 
   // Close one end; they do nothing where this rank has no such end.
   void close_send();
@@ -59,6 +64,25 @@ class CheckedRegistration {
   Session* session_;
   void* comm_;
   void* mhandle_ = nullptr;
+};
+
+// A guarded buffer that is registered with a comm, for one message.
+class MessageBuffer : public GuardedBuffer {
+ public:
+  MessageBuffer(Session& session, Op::Kind kind, void* comm, size_t bytes, size_t misalign = 0)
+      : GuardedBuffer(bytes, misalign),
+        kind_(kind),
+        comm_(comm),
+        registration_(session, comm, data(), bytes) {}
+  MessageBuffer(Session& session, const TestConnection& connection, size_t bytes)
+      : MessageBuffer(session, connection.kind(), connection.comm(), bytes) {}
+
+  Op op() { return single_op(kind_, comm_, data(), bytes(), registration_.get()); }
+
+ private:
+  Op::Kind kind_;
+  void* comm_;
+  CheckedRegistration registration_;
 };
 
 }  // namespace gdr::tools

@@ -15,6 +15,17 @@ void* on_entry(const Op& op) {
 }
 }  // namespace
 
+Op single_op(Op::Kind kind, void* comm, void* data, size_t bytes, void* mhandle) {
+  Op op;
+  op.kind = kind;
+  op.comm = comm;
+  op.data = {data};
+  op.sizes = {bytes};
+  op.tags = {0};
+  op.mhandles = {mhandle};
+  return op;
+}
+
 int Traffic::room(const Op& op) const {
   bool sends = op.kind == Op::Kind::kSend;
   return sends ? session_.most_sends() : session_.most_receives();

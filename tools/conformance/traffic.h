@@ -32,6 +32,9 @@ struct Op {
   bool over() const { return done || error != abi::ncclSuccess; }
 };
 
+// Returns an op of one buffer, with tag 0.
+Op single_op(Op::Kind kind, void* comm, void* data, size_t bytes, void* mhandle);
+
 struct TrafficStyle {
   bool null_sizes = false;     // pass a null sizes pointer to test()
   bool any_order = false;      // test requests in a random order instead of oldest first

@@ -7,19 +7,12 @@ namespace gdr::tools {
 namespace {
 using testing::HasSubstr;
 
-TEST(GuardedBuffer, Untouched_HasNoDamage) {
-  EXPECT_EQ(GuardedBuffer(100).damage(0), "");
+TEST(GuardedBuffer, BytesOfTheMessage_AreNoDamageAndTheNextOneIs) {
   EXPECT_EQ(GuardedBuffer(0).damage(0), "");
-}
-
-TEST(GuardedBuffer, WrittenWithinTheMessage_HasNoDamage) {
   GuardedBuffer buffer(100);
+  EXPECT_EQ(buffer.damage(0), "");
   for (size_t i = 0; i < 60; ++i) buffer.data()[i] = 'm';
   EXPECT_EQ(buffer.damage(60), "");
-}
-
-TEST(GuardedBuffer, ByteAfterTheMessage_IsDamage) {
-  GuardedBuffer buffer(100);
   buffer.data()[60] = 'm';
   EXPECT_THAT(buffer.damage(60), HasSubstr("byte 60"));
 }
