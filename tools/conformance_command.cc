@@ -10,7 +10,6 @@
 #include "tools/common/json_file.h"
 #include "tools/conformance/runner.h"
 #include "tools/net/named_device.h"
-#include "tools/net/nccl_version.h"
 
 namespace gdr::tools {
 namespace {

@@ -120,8 +120,8 @@ ncclResult_t make_v_device_entry(int* dev, Props* props) {
 }
 
 template <int kVersion>
-constexpr typename tools::TableTypes<kVersion>::Table make_table() {
-  typename tools::TableTypes<kVersion>::Table t{};
+constexpr tools::TableOf<kVersion> make_table() {
+  tools::TableOf<kVersion> t{};
   t.name = "Reference";
   t.init = init_entry;
   t.devices = devices;

@@ -24,7 +24,7 @@
 #include <utility>
 
 #include "plugin/tables.h"
-#include "tools/net/table_net.h"
+#include "tools/net/net.h"
 
 namespace {
 

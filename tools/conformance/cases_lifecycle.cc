@@ -17,9 +17,10 @@ void table_is_complete(Session& s) {
   std::string before = net.name();
   s.open();
   // Only the name and init are read before init has returned (src/plugin/net/net_v*.cc).
-  for (const EntryFacts& facts : net_entries()) {
-    bool called = facts.required && facts.since <= net.version();
-    s.require(!called || net.has(facts.entry), "the table's {} is null", facts.name);
+  for (size_t i = 0; i < std::size(kNetEntries); ++i) {
+    bool called = kNetEntries[i].required && kNetEntries[i].since <= net.version();
+    s.require(!called || net.has(NetEntry{static_cast<uint8_t>(i)}), "the table's {} is null",
+              kNetEntries[i].name);
   }
   s.require(before == net.name(), "the name was \"{}\" before init and is \"{}\" after it", before,
             net.name());

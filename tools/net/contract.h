@@ -5,11 +5,9 @@
 // calls.
 #pragma once
 
-#include <array>
 #include <climits>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 
 #include "plugin/abi/nccl_types.h"
 
@@ -30,77 +28,32 @@ struct Contract {
   // and finalize receive. Otherwise NCCL calls init for the first communicator only, and again
   // after the last one has ended.
   bool contexts = false;
-  int max_merged_devices = 0;     // devices of a virtual one; 0: the table has no makeVDevice
-  bool rails_and_planes = false;  // getProperties reports them
+  int max_merged_devices = 0;  // devices of a virtual one; 0: the table has no makeVDevice
 };
 
 inline constexpr size_t kNoLimit = SIZE_MAX;
 
-// All versions that the tools drive, the oldest first.
-inline constexpr std::array<Contract, 7> kContracts{{
-    {.version = 6,
-     .first_nccl = "2.13",
-     .max_requests = abi::kMaxRequestsV6,
-     .largest_message = abi::kAssumedP2pBytes,
-     .largest_registration = INT_MAX},
-    {.version = 7,
-     .first_nccl = "2.19",
-     .max_requests = abi::kMaxRequests,
-     .largest_message = abi::kAssumedP2pBytes,
-     .largest_registration = INT_MAX},
-    {.version = 8,
-     .first_nccl = "2.20",
-     .max_requests = abi::kMaxRequests,
-     .largest_message = abi::kAssumedP2pBytes,
-     .largest_registration = kNoLimit},
-    {.version = 9,
-     .first_nccl = "2.24",
-     .max_requests = abi::kMaxRequests,
-     .largest_message = abi::kMaxNetBytes,
-     .largest_registration = kNoLimit,
-     .optional_receive_completion = true,
-     .max_merged_devices = abi::kMaxMergedDevicesV9},
-    {.version = 10,
-     .first_nccl = "2.26",
-     .max_requests = abi::kMaxRequests,
-     .largest_message = abi::kMaxNetBytes,
-     .largest_registration = kNoLimit,
-     .optional_receive_completion = true,
-     .traffic_class = true,
-     .profiler = true,
-     .max_merged_devices = abi::kMaxMergedDevicesV9},
-    {.version = 11,
-     .first_nccl = "2.28",
-     .max_requests = abi::kMaxRequests,
-     .largest_message = abi::kMaxNetBytes,
-     .largest_registration = kNoLimit,
-     .optional_receive_completion = true,
-     .traffic_class = true,
-     .profiler = true,
-     .contexts = true,
-     .max_merged_devices = abi::kMaxMergedDevicesV9},
-    {.version = 12,
-     .first_nccl = "2.30",
-     .max_requests = abi::kMaxRequests,
-     .largest_message = abi::kMaxNetBytes,
-     .largest_registration = kNoLimit,
-     .optional_receive_completion = true,
-     .traffic_class = true,
-     .profiler = true,
-     .contexts = true,
-     .max_merged_devices = abi::kMaxMergedDevices,
-     .rails_and_planes = true},
-}};
+inline constexpr int kOldestTable = 6;
+inline constexpr int kNewestTable = 12;
 
-inline constexpr int kOldestTable = kContracts.front().version;
-inline constexpr int kNewestTable = kContracts.back().version;
-
-// The version must be within kOldestTable and kNewestTable.
-constexpr const Contract& contract_of(int version) {
-  return kContracts[static_cast<size_t>(version - kOldestTable)];
+// Returns what a version from kOldestTable to kNewestTable agrees on.
+constexpr Contract contract_of(int version) {
+  constexpr const char* kFirstNccl[] = {"2.13", "2.19", "2.20", "2.24", "2.26", "2.28", "2.30"};
+  const int merged = version >= 12 ? abi::kMaxMergedDevices : abi::kMaxMergedDevicesV9;
+  return {.version = version,
+          .first_nccl = kFirstNccl[version - kOldestTable],
+          .max_requests = version >= 7 ? abi::kMaxRequests : abi::kMaxRequestsV6,
+          .largest_message = version >= 9 ? abi::kMaxNetBytes : abi::kAssumedP2pBytes,
+          .largest_registration = version >= 8 ? kNoLimit : INT_MAX,
+          .optional_receive_completion = version >= 9,
+          .traffic_class = version >= 10,
+          .profiler = version >= 10,
+          .contexts = version >= 11,
+          .max_merged_devices = version >= 9 ? merged : 0};
 }
 
-// The entries of a table.
+// The entries of a table, in the order of their slots: the first one follows the name. Later
+// versions have them behind those of earlier ones.
 enum class NetEntry : uint8_t {
   kInit,
   kDevices,
@@ -126,13 +79,35 @@ enum class NetEntry : uint8_t {
 };
 
 struct EntryFacts {
-  NetEntry entry;
-  const char* name;  // NCCL's
-  int since;         // the first version that has the entry
-  bool required;     // NCCL calls it without a look whether it is null
+  const char* name;      // NCCL's
+  int since = 6;         // the first version that has the entry
+  bool required = true;  // NCCL calls it without a look whether it is null
 };
 
-// All entries in the order of the newest table.
-std::span<const EntryFacts> net_entries();
+// All entries, by NetEntry. NCCL calls regMrDmaBuf only where ptrSupport has DMABUF
+// (src/transport/net.cc), and getDeviceMr only for device offload.
+inline constexpr EntryFacts kNetEntries[] = {
+    {"init"},
+    {"devices"},
+    {"getProperties"},
+    {"listen"},
+    {"connect"},
+    {"accept"},
+    {"regMr"},
+    {"regMrDmaBuf", 6, false},
+    {"deregMr"},
+    {"isend"},
+    {"irecv"},
+    {"iflush"},
+    {"test"},
+    {"closeSend"},
+    {"closeRecv"},
+    {"closeListen"},
+    {"getDeviceMr", 7, false},
+    {"irecvConsumed", 7, false},
+    {"makeVDevice", 9, false},
+    {"finalize", 11},
+    {"setNetAttr", 11, false},
+};
 
 }  // namespace gdr::tools

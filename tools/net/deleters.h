@@ -4,7 +4,6 @@
 #pragma once
 
 #include <memory>
-#include <utility>
 
 #include "tools/net/net.h"
 
@@ -34,32 +33,11 @@ struct Deregister {
 };
 using Registration = std::unique_ptr<void, Deregister>;  // must end before its comm
 
-// What a successful init returned, which may be null. Must end after its comms.
-class NetContext {
- public:
-  NetContext() = default;
-  NetContext(Net& net, void* context) : net_(&net), context_(context) {}
-  NetContext(NetContext&& other) noexcept
-      : net_(std::exchange(other.net_, nullptr)), context_(other.context_) {}
-  NetContext& operator=(NetContext&& other) noexcept {
-    std::swap(net_, other.net_);
-    std::swap(context_, other.context_);
-    return *this;
-  }
-  ~NetContext() {
-    if (net_ != nullptr) (void)net_->finalize(context_);
-  }
-
-  void* get() const { return context_; }
-  // Leaves finalize to the caller.
-  void* release() {
-    net_ = nullptr;
-    return context_;
-  }
-
- private:
-  Net* net_ = nullptr;
-  void* context_ = nullptr;
+// Ends what a successful init returned, which may be null.
+struct Finalize {
+  void* context = nullptr;
+  void operator()(Net* net) const { (void)net->finalize(context); }
 };
+using NetContext = std::unique_ptr<Net, Finalize>;  // must end after its comms
 
 }  // namespace gdr::tools

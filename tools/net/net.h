@@ -11,6 +11,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "tools/net/contract.h"
@@ -85,7 +86,7 @@ class Net {
   virtual ~Net() = default;
 
   virtual int version() const = 0;
-  const Contract& contract() const { return contract_of(version()); }
+  Contract contract() const { return contract_of(version()); }
   virtual const char* name() const = 0;
   // True where the table has the entry and it is not null.
   virtual bool has(NetEntry entry) const = 0;
@@ -134,7 +135,16 @@ class Net {
   virtual abi::ncclResult_t set_net_attr(void* context, const NetAttributes& attributes) = 0;
 };
 
+// Returns the converter over a plugin's ncclNet_v<version>_t, which outlives the result. The
+// version must be within kOldestTable and kNewestTable.
+std::unique_ptr<Net> make_net(int version, const void* table);
+
 // Returns a text for people: "success", "system error (2)".
 std::string describe(abi::ncclResult_t result);
+
+// The tool is NCCL's library to a plugin, which may ask it for its release: sets what
+// ncclGetVersion() returns in this process, 22605 for 2.26.5. Before that it returns the newest
+// release whose rules the plugin knows. To be called before the plugin is loaded.
+void report_nccl_version(int version);
 
 }  // namespace gdr::tools

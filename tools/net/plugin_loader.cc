@@ -8,7 +8,6 @@
 #include <charconv>
 
 #include "tools/common/installed_folders.h"
-#include "tools/net/table_net.h"
 
 namespace gdr::tools {
 namespace {

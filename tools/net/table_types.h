@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <tuple>
 
 #include "plugin/abi/net_v10.h"
 #include "plugin/abi/net_v11.h"
@@ -15,34 +16,15 @@
 
 namespace gdr::tools {
 
-template <class TableType, class PropertiesType, class MergedType = void>
-struct TableTypesOf {
-  using Table = TableType;
-  using Properties = PropertiesType;
-  using Merged = MergedType;  // void: the version has no virtual devices
-};
-
+using Tables =
+    std::tuple<abi::ncclNet_v6_t, abi::ncclNet_v7_t, abi::ncclNet_v8_t, abi::ncclNet_v9_t,
+               abi::ncclNet_v10_t, abi::ncclNet_v11_t, abi::ncclNet_v12_t>;
 template <int kVersion>
-struct TableTypes;
-template <>
-struct TableTypes<6> : TableTypesOf<abi::ncclNet_v6_t, abi::ncclNetProperties_v6_t> {};
-template <>
-struct TableTypes<7> : TableTypesOf<abi::ncclNet_v7_t, abi::ncclNetProperties_v7_t> {};
-template <>
-struct TableTypes<8> : TableTypesOf<abi::ncclNet_v8_t, abi::ncclNetProperties_v8_t> {};
-template <>
-struct TableTypes<9>
-    : TableTypesOf<abi::ncclNet_v9_t, abi::ncclNetProperties_v9_t, abi::ncclNetVDeviceProps_v9_t> {
-};
-template <>
-struct TableTypes<10> : TableTypesOf<abi::ncclNet_v10_t, abi::ncclNetProperties_v10_t,
-                                     abi::ncclNetVDeviceProps_v10_t> {};
-template <>
-struct TableTypes<11> : TableTypesOf<abi::ncclNet_v11_t, abi::ncclNetProperties_v11_t,
-                                     abi::ncclNetVDeviceProps_v11_t> {};
-template <>
-struct TableTypes<12> : TableTypesOf<abi::ncclNet_v12_t, abi::ncclNetProperties_v12_t,
-                                     abi::ncclNetVDeviceProps_v12_t> {};
+using TableOf = std::tuple_element_t<kVersion - kOldestTable, Tables>;
+
+// What the second argument of an entry, such as getProperties or makeVDevice, points to.
+template <class First, class Second>
+Second pointed_to(abi::ncclResult_t (*)(First, Second*));
 
 // Keeps a count that is out of range, so that a conformance case can report it.
 template <class VDeviceProps>

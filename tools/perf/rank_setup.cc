@@ -81,7 +81,7 @@ Result<NetContext> init_plugin(Net& net, const PerfOptions& options) {
   settings.id = options.seed;  // the same on all ranks
   void* context = nullptr;
   abi::ncclResult_t result = net.init(settings, &context);
-  if (result == abi::ncclSuccess) return NetContext(net, context);
+  if (result == abi::ncclSuccess) return NetContext(&net, Finalize{context});
   return fail(Code::kSystem,
               fmt::format("init of the plugin \"{}\": {}; {}", net.name(), describe(result),
                           logs_warnings() ? "the warnings in its log say why"

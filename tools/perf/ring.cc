@@ -128,7 +128,8 @@ Result<Ring> Ring::open(Rank& rank, const RankSetup& setup, const PerfOptions& o
       specs.push_back({r, (r + 1) % n, device});
     }
   }
-  auto links = connect_links(rank, setup.net(), setup.context.get(), setup.dev, specs);
+  auto links =
+      connect_links(rank, setup.net(), setup.context.get_deleter().context, setup.dev, specs);
   if (!links) return forward_error(links);
   ring.links_ = std::move(*links);
   for (std::unique_ptr<Buffer>* buffer : {&ring.input_, &ring.output_}) {

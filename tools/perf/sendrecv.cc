@@ -75,7 +75,8 @@ class SendRecv {
 
 Status SendRecv::open() {
   Net& net = setup_.net();
-  auto links = connect_links(rank_, net, setup_.context.get(), setup_.dev, {{0, 1}, {1, 0}});
+  auto links =
+      connect_links(rank_, net, setup_.context.get_deleter().context, setup_.dev, {{0, 1}, {1, 0}});
   if (!links) return forward_error(links);
   links_ = std::move(*links);
   StreamShape largest{options_.end, 1, 1, 1};

@@ -51,20 +51,16 @@ TEST(NamedDevice, AnythingElse_IsRejected) {
   }
 }
 
-TEST(NamedDevice, SeveralParts_AreMerged) {
-  MergingNet net(true);
+TEST(NamedDevice, SeveralParts_AreMergedWhereTheyExistAndThePluginDoes) {
+  MergingNet net(true), without(false);
+  auto error = [](Net& of, const char* text) {
+    return find_device(of, *parse_device(text)).error().text;
+  };
   EXPECT_EQ(find_device(net, *parse_device("1")), 1);
   EXPECT_EQ(find_device(net, *parse_device("1+0")), 2);
-  EXPECT_THAT(find_device(net, *parse_device("0+1")).error().text,
-              HasSubstr("--dev 0+1: makeVDevice: "));
-}
-
-TEST(NamedDevice, PartThatDoesNotExistOrNoMerging_IsRejected) {
-  MergingNet net(true), without(false);
-  EXPECT_EQ(find_device(net, *parse_device("0+2")).error().text,
-            "--dev 0+2: the plugin has devices 0..1");
-  EXPECT_THAT(find_device(without, *parse_device("1+0")).error().text,
-              HasSubstr("has no makeVDevice"));
+  EXPECT_THAT(error(net, "0+1"), HasSubstr("--dev 0+1: makeVDevice: "));
+  EXPECT_EQ(error(net, "0+2"), "--dev 0+2: the plugin has devices 0..1");
+  EXPECT_THAT(error(without, "1+0"), HasSubstr("has no makeVDevice"));
 }
 
 }  // namespace

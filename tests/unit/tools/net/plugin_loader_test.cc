@@ -11,10 +11,6 @@ using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-TEST(PluginCandidates, Path_IsTakenLiterally) {
-  EXPECT_THAT(plugin_candidates("./x/libp.so", "/b"), ElementsAre("./x/libp.so"));
-}
-
 // Behind the words come the folders beside the program, which depend on where it is installed.
 std::vector<std::string> words_and_folders(std::vector<std::string> words,
                                            const std::string& file) {
@@ -22,28 +18,21 @@ std::vector<std::string> words_and_folders(std::vector<std::string> words,
   return words;
 }
 
-TEST(PluginCandidates, Word_IsTriedAsNcclDoesAndBesideTheProgram) {
+TEST(PluginCandidates, Name_IsTriedAsNcclDoesAndBesideTheProgramUnlessItIsAPath) {
   const std::string file = "libnccl-net-gdr.so";
   const auto candidates = plugin_candidates("gdr", "/b/bin");
   EXPECT_EQ(candidates, words_and_folders({"gdr", file}, file));
   EXPECT_THAT(candidates, Contains("/b/bin/../lib/libnccl-net-gdr.so"));
-}
-
-TEST(PluginCandidates, FileName_IsNotWrappedAgain) {
   EXPECT_EQ(plugin_candidates("libx.so", "/b/bin"), words_and_folders({"libx.so"}, "libx.so"));
+  EXPECT_THAT(plugin_candidates("./x/libp.so", "/b"), ElementsAre("./x/libp.so"));
 }
 
-TEST(PluginLoad, MissingPlugin_NamesEveryAttempt) {
-  auto plugin = Plugin::load("no-such-plugin");
-  ASSERT_FALSE(plugin);
-  EXPECT_THAT(plugin.error().text, HasSubstr("libnccl-net-no-such-plugin.so"));
-}
-
-TEST(PluginLoad, LibraryWithoutTable_IsReported) {
-  auto plugin = Plugin::load("libm.so.6");
-  ASSERT_FALSE(plugin);
-  EXPECT_THAT(plugin.error().text, HasSubstr("libm.so.6 exports no network table: none of "
-                                             "ncclNetPlugin_v6 to ncclNetPlugin_v12"));
+TEST(PluginLoad, MissingPluginOrTable_IsReported) {
+  EXPECT_THAT(Plugin::load("no-such-plugin").error().text,
+              HasSubstr("libnccl-net-no-such-plugin.so"));
+  EXPECT_THAT(Plugin::load("libm.so.6").error().text,
+              HasSubstr("libm.so.6 exports no network table: none of ncclNetPlugin_v6 to "
+                        "ncclNetPlugin_v12"));
 }
 
 TEST(PluginLoad, NoVersion_TakesTheNewestTable) {

@@ -1,9 +1,11 @@
-// A network table of each version whose entries record their arguments.
+// A network table of each version whose entries record their arguments, and its converter.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <tuple>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "tools/net/table_types.h"
@@ -83,8 +85,8 @@ void fake(abi::ncclResult_t (*&entry)(Arguments...)) {
 }
 
 template <int kVersion>
-typename TableTypes<kVersion>::Table recording_table() {
-  typename TableTypes<kVersion>::Table t{};
+TableOf<kVersion> recording_table() {
+  TableOf<kVersion> t{};
   t.name = "Recorder";
   fake<NetEntry::kInit>(t.init);
   fake<NetEntry::kDevices>(t.devices);
@@ -112,6 +114,29 @@ typename TableTypes<kVersion>::Table recording_table() {
     fake<NetEntry::kSetNetAttr>(t.setNetAttr);
   }
   return t;
+}
+
+struct ConvertedTable {
+  std::shared_ptr<void> table;
+  std::unique_ptr<Net> net;
+};
+
+// Calls make.operator()<version>(), which returns a table of the version.
+template <class Make, int... kOffset>
+ConvertedTable converted(int version, Make make, std::integer_sequence<int, kOffset...>) {
+  ConvertedTable made;
+  auto try_one = [&]<int kVersion>() {
+    if (version != kVersion) return;
+    made.table = std::make_shared<TableOf<kVersion>>(make.template operator()<kVersion>());
+    made.net = make_net(version, made.table.get());
+  };
+  (try_one.template operator()<kOldestTable + kOffset>(), ...);
+  return made;
+}
+template <class Make>
+ConvertedTable converted(int version, Make make) {
+  constexpr int kVersions = kNewestTable - kOldestTable + 1;
+  return converted(version, make, std::make_integer_sequence<int, kVersions>());
 }
 
 }  // namespace gdr::tools
