@@ -10,8 +10,8 @@
 #include "tools/common/sizes.h"
 #include "tools/net/named_device.h"
 #include "tools/net/plugin_loader.h"
-#include "tools/perf/benchmarks.h"
 #include "tools/perf/element.h"
+#include "tools/perf/options.h"
 #include "tools/ranks/rank_group.h"
 
 namespace gdr::tools {
@@ -31,32 +31,6 @@ CLI::Validator size_value() {
 
 void add_size(CLI::App* command, const std::string& name, size_t& value, const std::string& text) {
   command->add_option(name, value, text)->transform(size_value())->capture_default_str();
-}
-
-void add_table_option(CLI::App* command, std::optional<int>& table) {
-  auto take = [&table](const std::string& text) {
-    auto version = parse_table(text);
-    if (!version) throw CLI::ValidationError("--table: " + version.error().text);
-    table = *version;
-  };
-  command
-      ->add_option_function<std::string>(
-          "--table", take,
-          "Version of the plugin's network table; newest: the newest that it exports, as in NCCL")
-      ->default_str("newest");
-}
-
-void add_memory_option(CLI::App* command, PerfOptions& o) {
-  auto take = [&o](const std::string& text) {
-    auto specs = parse_memory_specs(text);
-    if (!specs) throw CLI::ValidationError(specs.error().text);
-    o.memory = std::move(*specs);
-  };
-  command
-      ->add_option_function<std::string>("--memory", take,
-                                         "Memory of the data: host, cuda (device: rank mod their "
-                                         "count) or cuda:N; two with a comma: one per side")
-      ->default_str("host");
 }
 
 void add_device_option(CLI::App* command, PerfOptions& o) {
@@ -79,7 +53,10 @@ void add_device_option(CLI::App* command, PerfOptions& o) {
 void add_common_options(CLI::App* command, PerfOptions& o) {
   command->add_option("--plugin", o.plugin, "Plugin: a file, or a name as in NCCL_NET_PLUGIN")
       ->capture_default_str();
-  add_table_option(command, o.table);
+  add_parsed_option(
+      command, "--table", o.table, parse_table,
+      "Version of the plugin's network table; newest: the newest that it exports, as in NCCL")
+      ->default_str("newest");
   add_device_option(command, o);
   add_size(command, "-b,--begin", o.begin, "Smallest size in bytes; suffixes K, M and G");
   add_size(command, "-e,--end", o.end, "Largest size in bytes");
@@ -103,19 +80,16 @@ void add_common_options(CLI::App* command, PerfOptions& o) {
       ->capture_default_str();
   command->add_option("--json", o.json,
                       "Also write the results to this file; -: only to standard output");
-  add_memory_option(command, o);
+  add_parsed_option(command, "--memory", o.memory, parse_memory_specs,
+                    "Memory of the data: host, cuda (device: rank mod their count) or cuda:N; two "
+                    "with a comma: one per side")
+      ->default_str("host");
   command->add_flag("--bind,!--no-bind", o.bind,
                     "Pin each rank to a CPU of its own while it is measured, if there are enough");
   command->add_option("--root", o.root,
                       "ADDR:PORT where rank 0 listens, for a run over several machines; start the "
                       "same command on each with its own --rank");
   command->add_option("--rank", o.rank, "This process's rank, with --root");
-}
-
-Result<GroupSpec> make_group(const PerfOptions& o) {
-  Result<GroupSpec> spec = group_of(o.ranks, o.root, o.rank);
-  if (spec) spec->patience_seconds = o.timeout_seconds;
-  return spec;
 }
 
 Status check_options(const PerfOptions& o) {
@@ -146,25 +120,16 @@ int conclude(const std::vector<RankOutcome>& outcomes) {
   }
   return code;
 }
-int run_ranks(const GroupSpec& spec, Benchmark benchmark, const PerfOptions& options) {
-  auto outcomes = run_group(spec, [&](Rank& rank) { return benchmark(rank, options); });
-  if (!outcomes) {
-    fmt::print(stderr, "nccl-gdr: {}\n", outcomes.error().text);
-    return kExitCouldNotRun;
-  }
-  return conclude(*outcomes);
-}
 
 void run(PerfOptions& options, Benchmark benchmark) {
-  Status usable = check_options(options);
-  auto spec = make_group(options);
-  if (!usable || !spec) {
-    fmt::print(stderr, "nccl-gdr: {}\n", !usable ? usable.error().text : spec.error().text);
-    throw CLI::RuntimeError(kExitUsage);
-  }
+  if (Status usable = check_options(options); !usable) stop(kExitUsage, usable.error().text);
+  auto spec = group_of(options.ranks, options.root, options.rank);
+  if (!spec) stop(kExitUsage, spec.error().text);
+  spec->patience_seconds = options.timeout_seconds;
   options.quiet = options.json == "-";
-  int code = run_ranks(*spec, benchmark, options);
-  if (code != kExitOk) throw CLI::RuntimeError(code);
+  auto outcomes = run_group(*spec, [&](Rank& rank) { return benchmark(rank, options); });
+  if (!outcomes) stop(kExitCouldNotRun, outcomes.error().text);
+  if (int code = conclude(*outcomes); code != kExitOk) throw CLI::RuntimeError(code);
 }
 
 // Sets the sizes of osu_bw and osu_latency, unless the user gave others.
@@ -180,11 +145,12 @@ void use_osu_sizes(const CLI::App& command, PerfOptions& o) {
 void reject_cuda(const PerfOptions& o) {
   bool cuda = std::any_of(o.memory.begin(), o.memory.end(), [](auto& spec) { return spec.cuda; });
   if (!cuda) return;
-  fmt::print(stderr,
-             "nccl-gdr: --memory cuda: all_reduce adds on the CPU, so its data is in host memory; "
-             "for GPU memory run all_reduce_perf of nccl-tests (nccl-tests-config/compare), or "
-             "perf sendrecv for the network alone\n");
-  throw CLI::RuntimeError(kExitUsage);
+  stop(
+      kExitUsage,
+      "--memory cuda: all_reduce adds on the CPU, so its data is in host memory; for GPU memory "
+      "run "
+      "all_reduce_perf of nccl-tests (nccl-tests-config/compare), or perf sendrecv for the network "
+      "alone");
 }
 
 void add_sendrecv(CLI::App* perf) {

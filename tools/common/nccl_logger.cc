@@ -4,6 +4,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdarg>
@@ -14,46 +15,22 @@
 
 namespace gdr::tools {
 namespace {
-struct Named {
-  const char* name;
-  unsigned long value;
-};
-// Bits of NCCL's ncclDebugLogSubSys.
-constexpr std::array<Named, 17> kSubsystems{{{"INIT", 0x1},
-                                             {"COLL", 0x2},
-                                             {"P2P", 0x4},
-                                             {"SHM", 0x8},
-                                             {"NET", 0x10},
-                                             {"GRAPH", 0x20},
-                                             {"TUNING", 0x40},
-                                             {"ENV", 0x80},
-                                             {"ALLOC", 0x100},
-                                             {"CALL", 0x200},
-                                             {"PROXY", 0x400},
-                                             {"NVLS", 0x800},
-                                             {"BOOTSTRAP", 0x1000},
-                                             {"REG", 0x2000},
-                                             {"PROFILE", 0x4000},
-                                             {"RAS", 0x8000},
-                                             {"ALL", ~0ul}}};
-constexpr std::array<Named, 6> kLevels{{{"NONE", abi::kLogNone},
-                                        {"VERSION", abi::kLogVersion},
-                                        {"WARN", abi::kLogWarn},
-                                        {"INFO", abi::kLogInfo},
-                                        {"ABORT", abi::kLogAbort},
-                                        {"TRACE", abi::kLogTrace}}};
+// By the bit of NCCL's ncclDebugLogSubSys, and by ncclDebugLogLevel.
+constexpr std::array kSubsystems{"INIT",      "COLL", "P2P",     "SHM",  "NET",   "GRAPH",
+                                 "TUNING",    "ENV",  "ALLOC",   "CALL", "PROXY", "NVLS",
+                                 "BOOTSTRAP", "REG",  "PROFILE", "RAS"};
+constexpr std::array kLevels{"NONE", "VERSION", "WARN", "INFO", "ABORT", "TRACE"};
 constexpr unsigned long kDefaultSubsystems = 0x1 | 0x80 | 0x1000;  // INIT, ENV, BOOTSTRAP
 constexpr size_t kMaxLine = 4096;                                  // longer lines are truncated
 
 std::atomic<int> g_device{0};
 std::atomic<DefaultLog> g_default{DefaultLog::kNothing};
 
+// Returns the number of the name in any case, or N.
 template <size_t N>
-const Named* find_named(const std::array<Named, N>& table, const std::string& name) {
-  for (const Named& entry : table) {
-    if (strcasecmp(entry.name, name.c_str()) == 0) return &entry;
-  }
-  return nullptr;
+size_t find_named(const std::array<const char*, N>& names, const std::string& name) {
+  auto is_it = [&](const char* one) { return strcasecmp(one, name.c_str()) == 0; };
+  return static_cast<size_t>(std::ranges::find_if(names, is_it) - names.begin());
 }
 
 struct Output {
@@ -80,8 +57,8 @@ const Output& output() {
 LogFilter parse_log_filter(const char* debug, const char* subsystems) {
   LogFilter filter;
   if (debug == nullptr) return filter;
-  if (const Named* level = find_named(kLevels, debug)) {
-    filter.level = static_cast<abi::ncclDebugLogLevel>(level->value);
+  if (const size_t level = find_named(kLevels, debug); level < kLevels.size()) {
+    filter.level = static_cast<abi::ncclDebugLogLevel>(level);
   }
   if (subsystems == nullptr || *subsystems == '\0') {
     filter.subsystems = kDefaultSubsystems;
@@ -91,7 +68,9 @@ LogFilter parse_log_filter(const char* debug, const char* subsystems) {
   unsigned long named = 0;
   std::stringstream list(subsystems + (exclude ? 1 : 0));
   for (std::string word; std::getline(list, word, ',');) {
-    if (const Named* entry = find_named(kSubsystems, word)) named |= entry->value;
+    const size_t bit = find_named(kSubsystems, word);
+    if (bit < kSubsystems.size()) named |= 1ul << bit;
+    if (strcasecmp(word.c_str(), "ALL") == 0) named = ~0ul;
   }
   filter.subsystems = exclude ? ~named : named;
   return filter;

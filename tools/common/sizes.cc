@@ -23,6 +23,15 @@ size_t default_iterations(size_t bytes, size_t budget_bytes, size_t least, size_
   return std::clamp(budget_bytes / std::max<size_t>(bytes, 1), least, most);
 }
 
+size_t next_iterations(size_t last, double took_seconds, double wanted_seconds, size_t most) {
+  // The first iterations are slower than later ones, so that their time says little.
+  constexpr double kMostGrowth = 10;
+  if (took_seconds >= wanted_seconds / 2 || last >= most) return 0;
+  const double growth =
+      took_seconds > 0 ? std::min(kMostGrowth, wanted_seconds / took_seconds) : kMostGrowth;
+  return std::min(most, static_cast<size_t>(static_cast<double>(last) * growth));
+}
+
 std::string human_bytes(size_t bytes) {
   constexpr const char* kUnits[] = {"B", "KiB", "MiB", "GiB"};
   double value = static_cast<double>(bytes);

@@ -1,12 +1,9 @@
 #include <algorithm>
 #include <filesystem>
-#include <numeric>
+#include <optional>
 
-#include "tools/common/exit_codes.h"
-#include "tools/common/json_file.h"
 #include "tools/common/pattern.h"
 #include "tools/common/sizes.h"
-#include "tools/perf/benchmarks.h"
 #include "tools/perf/columns.h"
 #include "tools/perf/cpu_affinity.h"
 #include "tools/perf/rank_setup.h"
@@ -28,27 +25,18 @@ double microseconds_since(Clock::time_point start) {
   return std::chrono::duration<double, std::micro>(Clock::now() - start).count();
 }
 
-// One rank's run over all sizes. Rank 0 prints the table and writes the report.
-class AllReduce {
+// One rank's run over all sizes.
+class AllReduce : Measurement {
  public:
-  AllReduce(Rank& rank, const PerfOptions& options, const RankSetup& setup, const Element& element,
-            Ring ring)
-      : rank_(rank), options_(options), setup_(setup), element_(element), ring_(std::move(ring)) {}
+  AllReduce(Rank& rank, const PerfOptions& options, RankSetup setup, const Element& element)
+      : Measurement(rank, options, std::move(setup)), element_(element) {}
 
+  Status open();
   Status sweep(const std::vector<size_t>& sizes);
   Status finish();
   uint64_t wrong() const { return wrong_; }
 
  private:
-  void print(const std::string& line) const {
-    if (rank_.rank() != 0 || options_.quiet) return;
-    fmt::print("{}\n", line);
-    std::fflush(stdout);
-  }
-  size_t iterations(size_t bytes) const {
-    return options_.iterations > 0 ? options_.iterations
-                                   : default_iterations(bytes, kByteBudget, 5, 20);
-  }
   Status one_size(size_t bytes);
   Result<bool> is_stopped();
   Result<AllReduceTiming> run(size_t count, bool in_place);
@@ -56,31 +44,35 @@ class AllReduce {
   Status measure(size_t count, bool in_place, Sample* mine);
   void note(const AllReduceRow& row);
 
-  Rank& rank_;
-  const PerfOptions& options_;
-  const RankSetup& setup_;
   const Element& element_;
-  Ring ring_;
+  std::optional<Ring> ring_;
   uint64_t wrong_ = 0;
   double bus_bandwidth_sum_ = 0;
   size_t timings_ = 0;
   nlohmann::json rows_ = nlohmann::json::array();
 };
 
+Status AllReduce::open() {
+  auto ring = Ring::open(rank_, setup_, options_, element_);
+  if (!ring) return forward_error(ring);
+  ring_.emplace(std::move(*ring));
+  return {};
+}
+
 // Runs one all-reduce over new data and checks the result of this rank. No round has the data of an
 // earlier one, which might still be in the buffers.
 Result<Sample> AllReduce::verify(size_t count, bool in_place) {
   uint64_t seed = mix64(options_.seed + rows_.size()) ^ count << 1 ^ (in_place ? 1 : 0);
   size_t bytes = count * element_.bytes;
-  char* guard = ring_.output() + bytes;
-  std::memset(ring_.output(), 0xff, bytes);
-  element_.fill(in_place ? ring_.output() : ring_.input(), count, seed, rank_.rank());
+  char* guard = ring_->output() + bytes;
+  std::memset(ring_->output(), 0xff, bytes);
+  element_.fill(in_place ? ring_->output() : ring_->input(), count, seed, rank_.rank());
   std::memset(guard, kGuardValue, kGuardBytes);
   Sample mine;
   const Clock::time_point start = Clock::now();
-  if (Status done = ring_.all_reduce(count, in_place); !done) return forward_error(done);
+  if (Status done = ring_->all_reduce(count, in_place); !done) return forward_error(done);
   mine.microseconds = microseconds_since(start);
-  mine.wrong = element_.count_wrong(ring_.output(), count, seed, rank_.nranks());
+  mine.wrong = element_.count_wrong(ring_->output(), count, seed, rank_.nranks());
   for (size_t i = 0; i < kGuardBytes; ++i) mine.wrong += guard[i] != kGuardValue;
   return mine;
 }
@@ -89,16 +81,16 @@ Result<Sample> AllReduce::verify(size_t count, bool in_place) {
 Status AllReduce::measure(size_t count, bool in_place, Sample* mine) {
   // Repeated in-place sums of other values would overflow to infinity, and arithmetic on infinities
   // or denormal numbers may run at another speed than on zeroes.
-  std::memset(ring_.output(), 0, count * element_.bytes);
-  std::memset(ring_.input(), 0, count * element_.bytes);
+  std::memset(ring_->output(), 0, count * element_.bytes);
+  std::memset(ring_->input(), 0, count * element_.bytes);
   CpuPin pin(setup_.cpu);
   Status done;
-  for (size_t i = 0; done && i < options_.warmup; ++i) done = ring_.all_reduce(count, in_place);
+  for (size_t i = 0; done && i < options_.warmup; ++i) done = ring_->all_reduce(count, in_place);
   if (done) done = rank_.barrier("timed all-reduces start");
   rank_.board().set_state(fmt::format("all-reducing {}", human_bytes(count * element_.bytes)));
-  size_t times = iterations(count * element_.bytes);
+  size_t times = iterations(count * element_.bytes, kByteBudget, 5, 20);
   const Clock::time_point start = Clock::now();
-  for (size_t i = 0; done && i < times; ++i) done = ring_.all_reduce(count, in_place);
+  for (size_t i = 0; done && i < times; ++i) done = ring_->all_reduce(count, in_place);
   mine->microseconds = microseconds_since(start) / static_cast<double>(times);
   return done;
 }
@@ -115,14 +107,11 @@ Result<AllReduceTiming> AllReduce::run(size_t count, bool in_place) {
   if (!options_.check || options_.until.empty()) {
     if (Status done = measure(count, in_place, &mine); !done) return forward_error(done);
   }
-  auto all = rank_.allgather("timed all-reduces ended",
-                             {reinterpret_cast<const char*>(&mine), sizeof(mine)});
+  auto all = rank_.allgather_values("timed all-reduces ended", mine);
   if (!all) return forward_error(all);
   AllReduceTiming timing;
   timing.checked = options_.check;
-  for (const std::string& bytes : *all) {
-    Sample sample;
-    std::memcpy(&sample, bytes.data(), sizeof(sample));
+  for (const Sample& sample : *all) {
     timing.microseconds += sample.microseconds / rank_.nranks();
     timing.wrong += sample.wrong;
   }
@@ -162,9 +151,9 @@ void AllReduce::note(const AllReduceRow& row) {
 Result<bool> AllReduce::is_stopped() {
   std::error_code ignored;
   const char exists = std::filesystem::exists(options_.until, ignored) ? 1 : 0;
-  auto all = rank_.allgather("another round", {&exists, 1});
+  auto all = rank_.allgather_values("another round", exists);
   if (!all) return forward_error(all);
-  return std::ranges::any_of(*all, [](const std::string& one) { return one == "\1"; });
+  return std::ranges::count(*all, 1) > 0;
 }
 
 Status AllReduce::sweep(const std::vector<size_t>& sizes) {
@@ -188,36 +177,25 @@ Status AllReduce::finish() {
   print(options_.check ? fmt::format("# {} ranks, {} {}: {} wrong", rank_.nranks(), rows_.size(),
                                      options_.until.empty() ? "sizes" : "rows", wrong_)
                        : "# nothing checked (--no-check)");
-  if (options_.json.empty()) return {};
-  nlohmann::json report = setup_.description;
-  report["tool"] = "all_reduce";
-  report["dtype"] = element_.name;
-  report["channels"] = options_.channels;
-  report["results"] = rows_;
-  report["average_busbw_gb_s"] = average;
-  report["checked"] = options_.check;
-  report["wrong"] = wrong_;
-  return write_json(options_.json, report);
+  return write_report({{"tool", "all_reduce"},
+                       {"dtype", element_.name},
+                       {"channels", options_.channels},
+                       {"results", rows_},
+                       {"average_busbw_gb_s", average},
+                       {"wrong", wrong_}});
 }
 }  // namespace
 
 int run_all_reduce(Rank& rank, const PerfOptions& options) {
-  auto report = [&rank](const Error& error, int code) {
-    rank.board().set_report(error.text);
-    return code;
+  auto measure = [&](RankSetup setup) -> Result<uint64_t> {
+    AllReduce run(rank, options, std::move(setup), **find_element(options.dtype));
+    Status done = run.open();
+    if (done) done = run.sweep(*size_sweep(options.begin, options.end, options.factor));
+    if (done) done = run.finish();
+    if (!done) return forward_error(done);
+    return run.wrong();
   };
-  auto element = find_element(options.dtype);
-  if (!element) return report(element.error(), kExitUsage);
-  auto sizes = size_sweep(options.begin, options.end, options.factor);
-  auto setup = set_up_rank(rank, options, options.slice);
-  if (!setup) return report(setup.error(), kExitCouldNotRun);
-  auto ring = Ring::open(rank, *setup, options, **element);
-  if (!ring) return report(ring.error(), kExitFailed);
-  AllReduce run(rank, options, *setup, **element, std::move(*ring));
-  Status done = run.sweep(*sizes);
-  if (done) done = run.finish();
-  if (!done) return report(done.error(), kExitFailed);
-  return run.wrong() == 0 ? kExitOk : kExitFailed;
+  return run_measurement(rank, options, options.slice, measure);
 }
 
 }  // namespace gdr::tools

@@ -1,9 +1,10 @@
 #include "tools/perf/bandwidth.h"
 
+#include <algorithm>
 #include <climits>
 
 #include "tools/common/pattern.h"
-#include "tools/perf/grouped_stream.h"
+#include "tools/perf/message_stream.h"
 
 namespace gdr::tools {
 namespace {
@@ -52,6 +53,31 @@ struct TimingHooks {
     next_mark += window;
   }
 };
+
+// Calls iflush and waits for it, which makes received GPU memory safe to read. NCCL does so before
+// a kernel reads.
+Status flush_received(const Endpoint& end, char* at, size_t bytes, StallGuard& guard) {
+  void* address = at;
+  int size = static_cast<int>(std::min<size_t>(bytes, INT_MAX));
+  void* handle = end.mhandle;
+  void* request = nullptr;
+  abi::ncclResult_t result = end.net->iflush(end.comm, 1, &address, &size, &handle, &request);
+  if (result != abi::ncclSuccess) {
+    return fail(Code::kRemote, fmt::format("iflush of {} bytes: {}", bytes, describe(result)));
+  }
+  // A plugin that has nothing to wait for returns no request.
+  guard.progress();
+  for (int done = request == nullptr ? 1 : 0; done == 0;) {
+    result = end.net->test(request, &done, nullptr);
+    if (result != abi::ncclSuccess) {
+      return fail(Code::kRemote, fmt::format("test of an iflush: {}", describe(result)));
+    }
+    if (done == 0 && !guard.keep_waiting()) {
+      return fail(Code::kRemote, fmt::format("gave up waiting for an iflush of {} bytes", bytes));
+    }
+  }
+  return {};
+}
 
 // Writes and reads message memory; that of a GPU through a copy on the host.
 class MessageMemory {
@@ -110,12 +136,6 @@ struct VerifyHooks {
     if (!size_right || !memory.holds(at, Pattern(seed, stream, message))) ++wrong;
   }
 };
-
-template <class Hooks>
-Status run(const Endpoint& end, const StreamShape& shape, StallGuard& guard, Hooks& hooks) {
-  if (shape.group == 1) return run_stream(end, shape, guard, hooks);
-  return GroupedStream<Hooks>(end, shape, guard, hooks).run();
-}
 }  // namespace
 
 Result<StreamTimes> time_stream(const Endpoint& end, const StreamShape& shape, Rank& rank,
@@ -124,7 +144,8 @@ Result<StreamTimes> time_stream(const Endpoint& end, const StreamShape& shape, R
   const size_t window = window_of(shape);
   TimingHooks hooks{rank.board(), window};
   Clock::time_point start = Clock::now();
-  if (Status done = run(end, shape, guard, hooks); !done) return forward_error(done);
+  if (Status done = MessageStream(end, shape, guard, hooks).run(); !done)
+    return forward_error(done);
   Clock::time_point stop = Clock::now();
   StreamTimes times;
   times.total = seconds_between(start, stop);
@@ -161,7 +182,7 @@ Result<uint64_t> verify_stream(const Endpoint& end, StreamShape shape, Rank& ran
   StallGuard guard(rank, kRelaxedYield);
   VerifyHooks hooks{end,  rank.board(), MessageMemory(end, shape.bytes, rank),
                     seed, stream,       shape.bytes};
-  Status done = run(end, shape, guard, hooks);
+  Status done = MessageStream(end, shape, guard, hooks).run();
   // A failed GPU copy is the cause of what the plugin then reports.
   if (const Status& copied = hooks.memory.first_failure(); !copied) {
     return tl::unexpected(copied.error());

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "tools/perf/columns.h"
-#include "tools/perf/endpoint.h"
+#include "tools/perf/message_stream.h"
 
 namespace gdr::tools {
 

@@ -1,11 +1,7 @@
-// One end of a connection with its memory, and the loop in which NCCL's proxy drives it
-// (src/transport/net.cc, sendProxyProgress): requests are posted up to a depth, posted again while
-// the plugin returns none, and tested oldest first.
+// One end of a connection with its memory, and the requests that are in flight on it.
 #pragma once
 
 #include <fmt/format.h>
-
-#include <algorithm>
 
 #include "base/result.h"
 #include "drivers/cuda/gpu_workspace.h"
@@ -33,89 +29,39 @@ struct Endpoint {
   }
 };
 
-// Calls iflush and waits for it, which makes received GPU memory safe to read. NCCL does so before
-// a kernel reads.
-Status flush_received(const Endpoint& end, char* at, size_t bytes, StallGuard& guard);
-
-struct StreamShape {
-  size_t bytes = 0;     // of a message
-  size_t messages = 0;  // in the whole run
-  size_t depth = 1;     // most messages in flight; up to abi::kMaxRequests
-  size_t slots = 1;     // parts of the buffer that messages use in turn
-  size_t group = 1;     // messages of one receive; where there are several, depth counts groups
-
-  // Bytes from one slot to the next: whole pages.
-  size_t stride() const { return (bytes + 4095) / 4096 * 4096; }
-};
-
-// Hooks for a run that only moves bytes.
-struct NoHooks {
-  void before_post(char* /*at*/, size_t /*message*/) {}
-  void after_done(const char* /*at*/, size_t /*message*/, int /*bytes*/) {}
-};
-
 // The error of a table entry that returned `result` for a message.
 inline tl::unexpected<Error> entry_failed(const char* entry, size_t message,
                                           abi::ncclResult_t result) {
   return fail(Code::kRemote, fmt::format("{} of message {}: {}", entry, message, describe(result)));
 }
 
-// Moves shape.messages messages through the endpoint. hooks.before_post(address, message) is called
-// before the first attempt to post and hooks.after_done(address, message, bytes) after each
-// completion. Returns an error when a table entry fails or when there is no progress for the rank's
-// patience.
-template <class Hooks>
-Status run_stream(const Endpoint& end, const StreamShape& shape, StallGuard& guard, Hooks& hooks) {
-  void* in_flight[abi::kMaxRequests];
-  size_t prepared = 0;
-  size_t posted = 0;
-  size_t completed = 0;
-  // Step through the slots instead of computing an address by division, which costs more than a
-  // test() without a completion.
-  const size_t stride = shape.stride();
-  char* const past_last = end.data + shape.slots * stride;
-  auto next = [&](char* at) { return at + stride < past_last ? at + stride : end.data; };
-  char* post_at = end.data;
-  char* done_at = end.data;
-  guard.progress();
-  while (completed < shape.messages) {
-    bool moved = false;
-    if (posted < shape.messages && posted - completed < shape.depth) {
-      if (prepared == posted) hooks.before_post(post_at, prepared++);
-      void* request = nullptr;
-      abi::ncclResult_t result = end.post(post_at, shape.bytes, &request);
-      if (result != abi::ncclSuccess) {
-        return entry_failed(end.sends ? "isend" : "irecv", posted, result);
-      }
-      if (request != nullptr) {
-        in_flight[posted++ % abi::kMaxRequests] = request;
-        post_at = next(post_at);
-        moved = true;
-      }
-    }
-    if (completed < posted) {
-      int done = 0;
-      int bytes = 0;
-      abi::ncclResult_t result =
-          end.net->test(in_flight[completed % abi::kMaxRequests], &done, &bytes);
-      if (result != abi::ncclSuccess) return entry_failed("test", completed, result);
-      if (done != 0) {
-        hooks.after_done(done_at, completed, bytes);
-        done_at = next(done_at);
-        ++completed;
-        moved = true;
-      }
-    }
-    if (moved) {
-      guard.progress();
-    } else if (!guard.keep_waiting()) {
-      return fail(Code::kRemote,
-                  fmt::format("gave up waiting: {} of {} messages of {} bytes {}, {} in flight",
-                              completed, shape.messages, shape.bytes,
-                              end.sends ? "sent" : "received", posted - completed));
-    }
+// Requests in flight, oldest first; abi::kMaxRequests at most.
+class RequestQueue {
+ public:
+  size_t posted() const { return posted_; }
+  size_t completed() const { return completed_; }
+  size_t in_flight() const { return posted_ - completed_; }
+
+  // Takes what a call returned to post one; false: nothing, since the plugin has no room yet.
+  bool push(void* request) {
+    if (request == nullptr) return false;
+    requests_[posted_++ % abi::kMaxRequests] = request;
+    return true;
   }
-  return {};
-}
+
+  // Tests the oldest. Returns true when it has completed. `sizes` are those of a receive.
+  Result<bool> test(Net& net, int* sizes) {
+    int done = 0;
+    const auto result = net.test(requests_[completed_ % abi::kMaxRequests], &done, sizes);
+    if (result != abi::ncclSuccess) return entry_failed("test", completed_, result);
+    completed_ += done != 0 ? 1 : 0;
+    return done != 0;
+  }
+
+ private:
+  size_t posted_ = 0;
+  size_t completed_ = 0;
+  void* requests_[abi::kMaxRequests];
+};
 
 }  // namespace gdr::tools

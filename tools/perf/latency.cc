@@ -9,48 +9,29 @@ namespace {
 constexpr size_t kReapEvery = 32;    // unsuccessful tests of a receive between two of a send
 constexpr size_t kBeatEvery = 1024;  // round trips between two heartbeats
 
-// Requests in flight on one endpoint, oldest first.
-class Queue {
- public:
-  Queue(const Endpoint& end, size_t bytes, size_t depth)
-      : end_(end), bytes_(bytes), depth_(depth) {}
+// Requests in flight on one endpoint, each for its whole message.
+struct Queue {
+  const Endpoint& end;
+  size_t bytes;
+  size_t depth;
+  RequestQueue requests = {};
 
-  size_t posted() const { return posted_; }
-  size_t completed() const { return completed_; }
-  bool full() const { return posted_ - completed_ >= depth_; }
-  bool empty() const { return posted_ == completed_; }
+  bool full() const { return requests.in_flight() >= depth; }
+  bool empty() const { return requests.in_flight() == 0; }
 
   // Returns false when the plugin has no room yet.
   Result<bool> post() {
     void* request = nullptr;
-    abi::ncclResult_t result = end_.post(end_.data, bytes_, &request);
-    if (result != abi::ncclSuccess) {
-      return entry_failed(end_.sends ? "isend" : "irecv", posted_, result);
-    }
-    if (request == nullptr) return false;
-    in_flight_[posted_++ % abi::kMaxRequests] = request;
-    return true;
+    abi::ncclResult_t result = end.post(end.data, bytes, &request);
+    if (result == abi::ncclSuccess) return requests.push(request);
+    return entry_failed(end.sends ? "isend" : "irecv", requests.posted(), result);
   }
 
   // Returns true when the oldest request has completed.
   Result<bool> reap() {
-    int done = 0;
     int size = 0;
-    abi::ncclResult_t result =
-        end_.net->test(in_flight_[completed_ % abi::kMaxRequests], &done, &size);
-    if (result != abi::ncclSuccess) return entry_failed("test", completed_, result);
-    if (done == 0) return false;
-    ++completed_;
-    return true;
+    return requests.test(*end.net, &size);
   }
-
- private:
-  const Endpoint& end_;
-  size_t bytes_;
-  size_t depth_;
-  size_t posted_ = 0;
-  size_t completed_ = 0;
-  void* in_flight_[abi::kMaxRequests];
 };
 
 // Sends and receives of one rank. What need not happen between the arrival of a message and the
@@ -60,20 +41,67 @@ class PingPong {
   PingPong(const Endpoint& send, const Endpoint& recv, const PingPongShape& shape, Rank& rank)
       : rank_(rank),
         guard_(rank, StallGuard::yield_interval(1)),
-        sends_(send, shape.bytes, std::max<size_t>(shape.depth, 2)),
-        recvs_(recv, shape.bytes, shape.depth),
+        sends_{send, shape.bytes, std::max<size_t>(shape.depth, 2)},
+        recvs_{recv, shape.bytes, shape.depth},
         total_(shape.round_trips) {}
 
-  Status send_one();
-  Status receive_one();
+  Status send_one() {
+    for (;;) {
+      if (!sends_.full()) {
+        auto posted = sends_.post();
+        if (!posted) return forward_error(posted);
+        if (*posted) break;
+      }
+      if (Status tidied = tidy(); !tidied) return tidied;
+      if (!guard_.keep_waiting()) return stalled("to send");
+    }
+    guard_.progress();
+    return {};
+  }
+
+  Status receive_one() {
+    for (size_t polls = 1;; ++polls) {
+      if (!recvs_.empty()) {
+        auto received = recvs_.reap();
+        if (!received) return forward_error(received);
+        if (*received) break;
+      }
+      if (polls % kReapEvery == 0 || recvs_.empty()) {
+        if (Status tidied = tidy(); !tidied) return tidied;
+      }
+      if (!guard_.keep_waiting()) return stalled("to receive");
+    }
+    guard_.progress();
+    if (recvs_.requests.completed() % kBeatEvery == 0) rank_.board().beat();
+    return {};
+  }
+
   // Does what can wait until the message has been posted: tests sends and posts receives.
-  Status tidy();
-  Status finish();
+  Status tidy() {
+    if (!sends_.empty()) {
+      if (auto reaped = sends_.reap(); !reaped) return forward_error(reaped);
+    }
+    while (!recvs_.full() && recvs_.requests.posted() < total_) {
+      auto posted = recvs_.post();
+      if (!posted) return forward_error(posted);
+      if (!*posted) break;
+    }
+    return {};
+  }
+
+  Status finish() {
+    while (!sends_.empty()) {
+      if (Status tidied = tidy(); !tidied) return tidied;
+      if (!guard_.keep_waiting()) return stalled("for sends to complete");
+    }
+    return {};
+  }
 
  private:
   Status stalled(const char* what) {
-    return fail(Code::kRemote, fmt::format("gave up waiting {}: {} of {} sent, {} received", what,
-                                           sends_.completed(), total_, recvs_.completed()));
+    return fail(Code::kRemote,
+                fmt::format("gave up waiting {}: {} of {} sent, {} received", what,
+                            sends_.requests.completed(), total_, recvs_.requests.completed()));
   }
 
   Rank& rank_;
@@ -82,57 +110,6 @@ class PingPong {
   Queue recvs_;
   size_t total_;
 };
-
-Status PingPong::send_one() {
-  for (;;) {
-    if (!sends_.full()) {
-      auto posted = sends_.post();
-      if (!posted) return forward_error(posted);
-      if (*posted) break;
-    }
-    if (Status tidied = tidy(); !tidied) return tidied;
-    if (!guard_.keep_waiting()) return stalled("to send");
-  }
-  guard_.progress();
-  return {};
-}
-
-Status PingPong::receive_one() {
-  for (size_t polls = 1;; ++polls) {
-    if (!recvs_.empty()) {
-      auto received = recvs_.reap();
-      if (!received) return forward_error(received);
-      if (*received) break;
-    }
-    if (polls % kReapEvery == 0 || recvs_.empty()) {
-      if (Status tidied = tidy(); !tidied) return tidied;
-    }
-    if (!guard_.keep_waiting()) return stalled("to receive");
-  }
-  guard_.progress();
-  if (recvs_.completed() % kBeatEvery == 0) rank_.board().beat();
-  return {};
-}
-
-Status PingPong::tidy() {
-  if (!sends_.empty()) {
-    if (auto reaped = sends_.reap(); !reaped) return forward_error(reaped);
-  }
-  while (!recvs_.full() && recvs_.posted() < total_) {
-    auto posted = recvs_.post();
-    if (!posted) return forward_error(posted);
-    if (!*posted) break;
-  }
-  return {};
-}
-
-Status PingPong::finish() {
-  while (!sends_.empty()) {
-    if (Status tidied = tidy(); !tidied) return tidied;
-    if (!guard_.keep_waiting()) return stalled("for sends to complete");
-  }
-  return {};
-}
 
 double percentile(const std::vector<double>& sorted, double fraction) {
   auto rank = static_cast<size_t>(std::ceil(fraction * static_cast<double>(sorted.size())));

@@ -1,4 +1,4 @@
-// The command-line options of the perf subcommands.
+// The measurements of `nccl-gdr perf`, and their command-line options.
 #pragma once
 
 #include <cstddef>
@@ -9,6 +9,7 @@
 
 #include "tools/net/net.h"
 #include "tools/perf/rank_memory.h"
+#include "tools/ranks/rank.h"
 
 namespace gdr::tools {
 
@@ -52,5 +53,15 @@ struct PerfOptions {
   size_t slice = 256u << 10;  // largest message in bytes
   std::string until;          // a file that ends the repetition of all sizes; empty: each once
 };
+
+// The measurements. Each function is one rank's whole run and returns the rank's exit code
+// (tools/common/exit_codes.h); all ranks of a run call the same one.
+using Benchmark = int (*)(Rank&, const PerfOptions&);
+
+// Measures bandwidth and latency between two ranks, as perftest does.
+int run_sendrecv(Rank& rank, const PerfOptions& options);
+
+// Runs a ring all-reduce over any number of ranks and checks every element.
+int run_all_reduce(Rank& rank, const PerfOptions& options);
 
 }  // namespace gdr::tools

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <charconv>
+#include <cstring>
 #include <string_view>
 
 #include "drivers/cuda/cuda_driver.h"
@@ -34,18 +35,51 @@ Result<std::vector<MemorySpec>> parse_memory_specs(const std::string& text) {
     std::optional<MemorySpec> spec = parse_spec(word);
     if (!spec) {
       return fail(Code::kInvalidArgument,
-                  fmt::format("--memory: \"{}\" is none of host, cuda and cuda:N", word));
+                  fmt::format("\"{}\" is none of host, cuda and cuda:N", word));
     }
     specs.push_back(*spec);
     more = comma != std::string_view::npos;
     if (more) rest.remove_prefix(comma + 1);
   }
   if (specs.size() > kMaxSpecs) {
-    return fail(
-        Code::kInvalidArgument,
-        fmt::format("--memory: {} entries; give one for all ranks or one per side", specs.size()));
+    return fail(Code::kInvalidArgument,
+                fmt::format("{} entries; give one for all ranks or one per side", specs.size()));
   }
   return specs;
+}
+
+namespace {
+constexpr size_t kPageBytes = 4096;
+// The page size of GPUDirect RDMA, and the largest page size of hosts with GPUs.
+constexpr size_t kGpuPage = size_t{64} << 10;
+}  // namespace
+
+Result<Buffer> Buffer::host(size_t bytes) {
+  Buffer buffer;
+  size_t rounded = (bytes + kPageBytes) / kPageBytes * kPageBytes;
+  buffer.host_.reset(static_cast<char*>(std::aligned_alloc(kPageBytes, rounded)));
+  if (!buffer.host_) return fail(Code::kSystem, fmt::format("no memory for {} bytes", bytes));
+  std::memset(buffer.host_.get(), 0, rounded);
+  buffer.data_ = buffer.host_.get();
+  buffer.bytes_ = bytes;
+  return buffer;
+}
+
+Result<Buffer> Buffer::cuda(const cuda::GpuWorkspace& gpu, size_t bytes) {
+  Buffer buffer;
+  size_t rounded = (bytes + kGpuPage) / kGpuPage * kGpuPage;
+  // Small allocations may begin anywhere within a page.
+  auto memory = gpu.allocate(rounded + kGpuPage);
+  if (!memory) {
+    memory.error().text += fmt::format(", asked for {} bytes", bytes);
+    return forward_error(memory);
+  }
+  auto begin = reinterpret_cast<uintptr_t>(memory->get());
+  buffer.data_ = static_cast<char*>(memory->get()) + (kGpuPage - begin % kGpuPage) % kGpuPage;
+  buffer.device_.emplace(std::move(*memory));
+  buffer.bytes_ = bytes;
+  if (Status zeroed = gpu.fill(buffer.data_, 0, rounded); !zeroed) return forward_error(zeroed);
+  return buffer;
 }
 
 namespace {
@@ -89,28 +123,16 @@ Result<Buffer> RankMemory::allocate(size_t bytes) const {
 }
 
 const char* describe(RegisteredBy by) {
-  switch (by) {
-    case RegisteredBy::kHostAddress:
-      return "host address";
-    case RegisteredBy::kDeviceAddress:
-      return "device address";
-    case RegisteredBy::kDmaBuf:
-      return "dma-buf";
-  }
-  return "?";
+  constexpr const char* kTexts[] = {"host address", "device address", "dma-buf"};
+  return kTexts[static_cast<size_t>(by)];
 }
 
 std::string ptr_support_text(int bits) {
-  std::string text;
-  auto add = [&](int bit, const char* name) {
-    if ((bits & bit) == 0) return;
-    if (!text.empty()) text += '|';
-    text += name;
-  };
-  add(abi::kPtrHost, "HOST");
-  add(abi::kPtrCuda, "CUDA");
-  add(abi::kPtrDmaBuf, "DMABUF");
-  return text.empty() ? "none" : text;
+  std::vector<const char*> names;
+  if ((bits & abi::kPtrHost) != 0) names.push_back("HOST");
+  if ((bits & abi::kPtrCuda) != 0) names.push_back("CUDA");
+  if ((bits & abi::kPtrDmaBuf) != 0) names.push_back("DMABUF");
+  return names.empty() ? "none" : fmt::format("{}", fmt::join(names, "|"));
 }
 
 Result<RegisteredBy> choose_for_cuda(const std::string& device, int ptr_support,

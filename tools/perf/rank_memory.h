@@ -4,13 +4,14 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/result.h"
 #include "drivers/cuda/gpu_workspace.h"
-#include "tools/common/buffer.h"
 #include "tools/net/deleters.h"
 
 namespace gdr::tools {
@@ -32,6 +33,30 @@ Result<std::vector<MemorySpec>> parse_memory_specs(const std::string& text);
 inline const MemorySpec& spec_of(int rank, const std::vector<MemorySpec>& specs) {
   return specs[static_cast<size_t>(rank) % specs.size()];
 }
+
+// Memory for messages: of the host or of a CUDA device.
+class Buffer {
+ public:
+  // Allocates page-aligned host memory and touches it, so that no page fault occurs in a
+  // measurement.
+  static Result<Buffer> host(size_t bytes);
+  // Allocates zeroed memory of the GPU, which must outlive the buffer. It consists of whole 64 KiB
+  // pages, so that it can be exported as a dma-buf.
+  static Result<Buffer> cuda(const cuda::GpuWorkspace& gpu, size_t bytes);
+
+  char* data() const { return data_; }  // a device address for GPU memory
+  size_t bytes() const { return bytes_; }
+
+ private:
+  struct Free {
+    void operator()(char* memory) const { std::free(memory); }
+  };
+  Buffer() = default;
+  std::unique_ptr<char, Free> host_;
+  std::optional<cuda::GpuWorkspace::Memory> device_;
+  char* data_ = nullptr;
+  size_t bytes_ = 0;
+};
 
 // The source of a rank's buffers: host memory or one CUDA device.
 class RankMemory {

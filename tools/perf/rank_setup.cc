@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "tools/common/exit_codes.h"
+#include "tools/common/json_file.h"
 #include "tools/common/nccl_logger.h"
 #include "tools/common/sizes.h"
 #include "tools/net/named_device.h"
@@ -14,7 +16,10 @@ namespace gdr::tools {
 namespace {
 using nlohmann::json;
 
-tl::unexpected<Error> properties_failed(int dev, abi::ncclResult_t result) {
+Result<NetProperties> properties_of(Net& net, int dev) {
+  NetProperties props;
+  const abi::ncclResult_t result = net.properties(dev, &props);
+  if (result == abi::ncclSuccess) return props;
   return fail(Code::kSystem, fmt::format("getProperties({}): {}", dev, describe(result)));
 }
 
@@ -33,15 +38,27 @@ Result<int> count_devices(Net& net) {
   return count;
 }
 
+json describe_device(int index, const NetProperties& props) {
+  return {{"index", index},
+          {"name", props.name == nullptr ? "?" : props.name},
+          {"pci", props.pci_path == nullptr ? json() : json(props.pci_path)},
+          {"speed_mbps", props.speed_mbps},
+          {"port", props.port},
+          {"guid", fmt::format("0x{:016x}", props.guid)},
+          {"ptr_support", ptr_support_text(props.pointer_support)},
+          {"latency_us", props.latency_us},
+          {"max_comms", props.max_comms},
+          {"max_recvs", props.max_recvs}};
+}
+
 Result<json> list_devices(Net& net) {
   auto count = count_devices(net);
   if (!count) return forward_error(count);
   json devices = json::array();
   for (int i = 0; i < *count; ++i) {
-    NetProperties props;
-    const abi::ncclResult_t result = net.properties(i, &props);
-    if (result != abi::ncclSuccess) return properties_failed(i, result);
-    devices.push_back(describe_device(i, props));
+    auto props = properties_of(net, i);
+    if (!props) return forward_error(props);
+    devices.push_back(describe_device(i, *props));
   }
   return devices;
 }
@@ -96,16 +113,15 @@ Result<int> choose_device(Net& net, int rank, const PerfOptions& options, int co
 
 // Checks the run against what the table and the device can carry.
 Status check_limits(const RankSetup& setup, const PerfOptions& options, size_t largest_message) {
-  const Contract& contract = setup.net().contract();
+  const Contract contract = setup.net().contract();
   if (options.depth > static_cast<size_t>(contract.max_requests)) {
     return fail(Code::kInvalidUsage,
                 fmt::format("--depth {}: version {} of the table has at most {} requests",
                             options.depth, contract.version, contract.max_requests));
   }
-  NetProperties props;
-  abi::ncclResult_t result = setup.net().properties(setup.dev, &props);
-  if (result != abi::ncclSuccess) return properties_failed(setup.dev, result);
-  size_t most = std::min(contract.largest_message, props.max_p2p_bytes);
+  auto props = properties_of(setup.net(), setup.dev);
+  if (!props) return forward_error(props);
+  size_t most = std::min(contract.largest_message, props->max_p2p_bytes);
   if (largest_message <= most) return {};
   return fail(
       Code::kInvalidUsage,
@@ -117,32 +133,18 @@ Status check_limits(const RankSetup& setup, const PerfOptions& options, size_t l
 // connection.
 Result<RegisteredBy> choose_registration(const RankSetup& setup) {
   if (setup.memory.gpu() == nullptr) return RegisteredBy::kHostAddress;
-  NetProperties props;
-  abi::ncclResult_t result = setup.net().properties(setup.dev, &props);
-  if (result != abi::ncclSuccess) return properties_failed(setup.dev, result);
+  auto props = properties_of(setup.net(), setup.dev);
+  if (!props) return forward_error(props);
   bool exports = setup.memory.exports_dmabuf() && setup.net().has(NetEntry::kRegMrDmaBuf);
-  const char* name = props.name == nullptr ? "?" : props.name;
-  auto by =
-      choose_for_cuda(fmt::format("device {} {}", setup.dev, name), props.pointer_support, exports);
+  const char* name = props->name == nullptr ? "?" : props->name;
+  auto by = choose_for_cuda(fmt::format("device {} {}", setup.dev, name), props->pointer_support,
+                            exports);
   if (!by) {
     by.error().text = fmt::format("--memory {}: {}", setup.memory.text(), by.error().text);
   }
   return by;
 }
 }  // namespace
-
-json describe_device(int index, const NetProperties& props) {
-  return {{"index", index},
-          {"name", props.name == nullptr ? "?" : props.name},
-          {"pci", props.pci_path == nullptr ? json() : json(props.pci_path)},
-          {"speed_mbps", props.speed_mbps},
-          {"port", props.port},
-          {"guid", fmt::format("0x{:016x}", props.guid)},
-          {"ptr_support", ptr_support_text(props.pointer_support)},
-          {"latency_us", props.latency_us},
-          {"max_comms", props.max_comms},
-          {"max_recvs", props.max_recvs}};
-}
 
 Result<RankSetup> set_up_rank(Rank& rank, const PerfOptions& options, size_t largest_message) {
   rank.board().set_state("opening the memory");
@@ -197,6 +199,37 @@ Result<RankSetup> set_up_rank(Rank& rank, const PerfOptions& options, size_t lar
   for (const std::string& text : *all) description["ranks"].push_back(json::parse(text));
   if (!options.quiet) print_description(description, options.rails);
   return setup;
+}
+
+void Measurement::print(const std::string& line) const {
+  if (rank_.rank() != 0 || options_.quiet) return;
+  fmt::print("{}\n", line);
+  std::fflush(stdout);
+}
+
+size_t Measurement::iterations(size_t bytes, size_t budget_bytes, size_t least, size_t most) const {
+  return options_.iterations > 0 ? options_.iterations
+                                 : default_iterations(bytes, budget_bytes, least, most);
+}
+
+Status Measurement::write_report(const json& results) const {
+  if (options_.json.empty()) return {};
+  json report = setup_.description;
+  report.update(results);
+  report["checked"] = options_.check;
+  return write_json(options_.json, report);
+}
+
+int run_measurement(Rank& rank, const PerfOptions& options, size_t largest_message,
+                    const std::function<Result<uint64_t>(RankSetup)>& measure) {
+  auto setup = set_up_rank(rank, options, largest_message);
+  if (!setup) {
+    rank.board().set_report(setup.error().text);
+    return kExitCouldNotRun;
+  }
+  auto wrong = measure(std::move(*setup));
+  if (!wrong) rank.board().set_report(wrong.error().text);
+  return wrong && *wrong == 0 ? kExitOk : kExitFailed;
 }
 
 }  // namespace gdr::tools

@@ -1,6 +1,7 @@
 // The set-up that every perf rank needs: its memory, the plugin, its device and its CPU.
 #pragma once
 
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -32,6 +33,28 @@ struct RankSetup {
 // sends in one message; more than the table or the device can carry is an error.
 Result<RankSetup> set_up_rank(Rank& rank, const PerfOptions& options, size_t largest_message);
 
-nlohmann::json describe_device(int index, const NetProperties& props);
+// One rank's measurement. Rank 0 prints the table and writes the report.
+class Measurement {
+ public:
+  Measurement(Rank& rank, const PerfOptions& options, RankSetup setup)
+      : rank_(rank), options_(options), setup_(std::move(setup)) {}
+
+ protected:
+  // Prints a line of the table.
+  void print(const std::string& line) const;
+  // Returns the number of --iters, or by default default_iterations().
+  size_t iterations(size_t bytes, size_t budget_bytes, size_t least, size_t most) const;
+  // Writes what --json asks for: the description of the run, and `results`.
+  Status write_report(const nlohmann::json& results) const;
+
+  Rank& rank_;
+  const PerfOptions& options_;
+  RankSetup setup_;
+};
+
+// Sets the rank up and runs the measurement, which returns how much was wrong. Returns the rank's
+// exit code.
+int run_measurement(Rank& rank, const PerfOptions& options, size_t largest_message,
+                    const std::function<Result<uint64_t>(RankSetup)>& measure);
 
 }  // namespace gdr::tools

@@ -18,7 +18,7 @@ Result<std::unique_ptr<Buffer>> make_buffer(size_t bytes) {
 void RingChannel::start(const RingPlan* plan, const RingOperands* operands) {
   plan_ = plan;
   operands_ = operands;
-  posted_recv_ = received_ = posted_send_ = sent_ = 0;
+  receives_ = sends_ = {};
 }
 
 // Tests receives first, since a received slice enables the next send, and sends before it posts
@@ -35,37 +35,34 @@ Result<bool> RingChannel::progress() {
 }
 
 Result<bool> RingChannel::post_receive() {
-  if (posted_recv_ == plan_->recv.size() || posted_recv_ - received_ >= depth_) return false;
-  const Slice& slice = plan_->recv[posted_recv_];
+  const size_t index = receives_.posted();
+  if (index == plan_->recv.size() || receives_.in_flight() >= depth_) return false;
+  const Slice& slice = plan_->recv[index];
   size_t width = operands_->element->bytes;
-  void* into = slice.reduce ? staged(posted_recv_) : operands_->output + slice.first * width;
+  void* into = slice.reduce ? staged(index) : operands_->output + slice.first * width;
   void* mr = slice.reduce ? staging_.mr : operands_->output_recv_mr;
   size_t size = slice.count * width;
   int tag = 0;
   void* phandle = nullptr;  // no profiler
   void* request = nullptr;
   abi::ncclResult_t result = net_.irecv(recv_comm_, 1, &into, &size, &tag, &mr, &phandle, &request);
-  if (result != abi::ncclSuccess) return entry_failed("irecv", posted_recv_, result);
-  if (request == nullptr) return false;
-  recv_requests_[posted_recv_++ % abi::kMaxRequests] = request;
-  return true;
+  if (result != abi::ncclSuccess) return entry_failed("irecv", index, result);
+  return receives_.push(request);
 }
 
 Result<bool> RingChannel::test_receive() {
-  if (received_ == posted_recv_) return false;
-  int done = 0;
+  if (receives_.in_flight() == 0) return false;
+  const size_t index = receives_.completed();
   int size = 0;
-  abi::ncclResult_t result = net_.test(recv_requests_[received_ % abi::kMaxRequests], &done, &size);
-  if (result != abi::ncclSuccess) return entry_failed("test of receive", received_, result);
-  if (done == 0) return false;
-  const Slice& slice = plan_->recv[received_];
+  auto done = receives_.test(net_, &size);
+  if (!done || !*done) return done;
+  const Slice& slice = plan_->recv[index];
   size_t expected = slice.count * operands_->element->bytes;
   if (static_cast<size_t>(size) != expected) {
     return fail(Code::kInternal,
-                fmt::format("message {} has {} bytes instead of {}", received_, size, expected));
+                fmt::format("message {} has {} bytes instead of {}", index, size, expected));
   }
-  consume(slice, received_);
-  ++received_;
+  consume(slice, index);
   return true;
 }
 
@@ -79,37 +76,31 @@ void RingChannel::consume(const Slice& slice, size_t index) {
 }
 
 Result<bool> RingChannel::post_send() {
-  if (posted_send_ == plan_->send.size() || posted_send_ - sent_ >= depth_) return false;
-  bool own = posted_send_ < plan_->own_sends;
-  if (!own && posted_send_ - plan_->own_sends >= received_) return false;
-  const Slice& slice = plan_->send[posted_send_];
+  const size_t index = sends_.posted();
+  if (index == plan_->send.size() || sends_.in_flight() >= depth_) return false;
+  bool own = index < plan_->own_sends;
+  if (!own && index - plan_->own_sends >= receives_.completed()) return false;
+  const Slice& slice = plan_->send[index];
   size_t width = operands_->element->bytes;
   char* from = (own ? operands_->input : operands_->output) + slice.first * width;
   void* mr = own ? operands_->input_send_mr : operands_->output_send_mr;
   void* request = nullptr;
   abi::ncclResult_t result =
       net_.isend(send_comm_, from, slice.count * width, 0, mr, nullptr, &request);
-  if (result != abi::ncclSuccess) return entry_failed("isend", posted_send_, result);
-  if (request == nullptr) return false;
-  send_requests_[posted_send_++ % abi::kMaxRequests] = request;
-  return true;
+  if (result != abi::ncclSuccess) return entry_failed("isend", index, result);
+  return sends_.push(request);
 }
 
 Result<bool> RingChannel::test_send() {
-  if (sent_ == posted_send_) return false;
-  int done = 0;
-  abi::ncclResult_t result = net_.test(send_requests_[sent_ % abi::kMaxRequests], &done, nullptr);
-  if (result != abi::ncclSuccess) return entry_failed("test of send", sent_, result);
-  if (done == 0) return false;
-  ++sent_;
-  return true;
+  if (sends_.in_flight() == 0) return false;
+  return sends_.test(net_, nullptr);
 }
 
 std::string RingChannel::waiting_for() const {
   return fmt::format(
-      "{} of {} messages received, {} of {} sent, {} receives and {} sends in flight", received_,
-      plan_->recv.size(), sent_, plan_->send.size(), posted_recv_ - received_,
-      posted_send_ - sent_);
+      "{} of {} messages received, {} of {} sent, {} receives and {} sends in flight",
+      receives_.completed(), plan_->recv.size(), sends_.completed(), plan_->send.size(),
+      receives_.in_flight(), sends_.in_flight());
 }
 
 Ring::Ring(Rank& rank, Net& net, const PerfOptions& options, const Element& element)

@@ -4,7 +4,6 @@
 #include <memory>
 #include <vector>
 
-#include "tools/common/buffer.h"
 #include "tools/perf/element.h"
 #include "tools/perf/endpoint.h"
 #include "tools/perf/options.h"
@@ -42,7 +41,9 @@ class RingChannel {
   // Begins an all-reduce. plan and operands must live until done().
   void start(const RingPlan* plan, const RingOperands* operands);
 
-  bool done() const { return received_ == plan_->recv.size() && sent_ == plan_->send.size(); }
+  bool done() const {
+    return receives_.completed() == plan_->recv.size() && sends_.completed() == plan_->send.size();
+  }
 
   // Posts and tests what is possible without waiting. Returns true when something completed or was
   // posted.
@@ -66,12 +67,8 @@ class RingChannel {
   size_t depth_;
   const RingPlan* plan_ = nullptr;
   const RingOperands* operands_ = nullptr;
-  size_t posted_recv_ = 0;
-  size_t received_ = 0;
-  size_t posted_send_ = 0;
-  size_t sent_ = 0;
-  void* recv_requests_[abi::kMaxRequests] = {};
-  void* send_requests_[abi::kMaxRequests] = {};
+  RequestQueue receives_;
+  RequestQueue sends_;
 };
 
 // All channels of a rank.

@@ -1,15 +1,12 @@
+#include <array>
 #include <limits>
 #include <numeric>
 #include <optional>
 
-#include "tools/common/exit_codes.h"
-#include "tools/common/json_file.h"
 #include "tools/common/sizes.h"
 #include "tools/perf/bandwidth.h"
-#include "tools/perf/benchmarks.h"
 #include "tools/perf/columns.h"
 #include "tools/perf/cpu_affinity.h"
-#include "tools/perf/iterations.h"
 #include "tools/perf/latency.h"
 #include "tools/perf/rank_setup.h"
 #include "tools/ranks/link.h"
@@ -23,11 +20,10 @@ constexpr size_t kVerifyBudget = size_t{16} << 20;
 constexpr size_t kMostMessages = size_t{1} << 50;  // of a measurement by time
 
 // One rank's run. Rank 0 measures bandwidth as the sender, and latency as the side that begins each
-// round trip; it prints the tables and writes the report.
-class SendRecv {
+// round trip.
+class SendRecv : Measurement {
  public:
-  SendRecv(Rank& rank, const PerfOptions& options, RankSetup setup)
-      : rank_(rank), options_(options), setup_(std::move(setup)) {}
+  using Measurement::Measurement;
 
   Status compare_options();
   Status open();
@@ -38,29 +34,17 @@ class SendRecv {
   uint64_t wrong() const { return wrong_; }
 
  private:
-  bool prints() const { return rank_.rank() == 0 && !options_.quiet; }
-  void print(const std::string& line) const {
-    if (!prints()) return;
-    fmt::print("{}\n", line);
-    std::fflush(stdout);
-  }
   size_t slots(size_t bytes) const;
   StreamShape shape_of(size_t bytes, size_t messages, size_t most_slots) const;
   Status verify(size_t bytes);
   Status one_bandwidth(size_t bytes);
   Status one_latency(size_t bytes);
-  size_t iterations(size_t bytes, size_t budget, size_t most) const {
-    if (options_.seconds > 0) return kFirstIterations;
-    return options_.iterations > 0 ? options_.iterations
-                                   : default_iterations(bytes, budget, 16, most);
+  size_t first_iterations(size_t bytes, size_t budget, size_t most) const {
+    return options_.seconds > 0 ? kFirstIterations : iterations(bytes, budget, 16, most);
   }
   template <class Run>
   Status measure(size_t first, size_t most, Run run);
-  Result<size_t> number_of_rank_0(size_t number);
 
-  Rank& rank_;
-  const PerfOptions& options_;
-  RankSetup setup_;
   Links links_;
   std::optional<Buffer> out_;
   std::optional<Buffer> in_;
@@ -157,19 +141,6 @@ Status SendRecv::verify(size_t bytes) {
   return {};
 }
 
-// The ranks measure the same number of iterations.
-Result<size_t> SendRecv::number_of_rank_0(size_t number) {
-  const uint64_t mine = number;
-  auto all = rank_.allgather("iterations are chosen",
-                             {reinterpret_cast<const char*>(&mine), sizeof(mine)});
-  if (!all) return forward_error(all);
-  uint64_t chosen = 0;
-  if ((*all)[0].size() != sizeof(chosen))
-    return fail(Code::kInternal, "the ranks measure otherwise");
-  std::memcpy(&chosen, (*all)[0].data(), sizeof(chosen));
-  return chosen;
-}
-
 // Calls run(iterations), which returns the seconds that it took: once, or with --seconds until it
 // has taken long enough at rank 0. The last call is the measurement.
 template <class Run>
@@ -178,9 +149,10 @@ Status SendRecv::measure(size_t first, size_t most, Run run) {
     Result<double> took = run(number);
     if (!took) return forward_error(took);
     if (options_.seconds <= 0) return {};
-    auto next = number_of_rank_0(next_iterations(number, *took, options_.seconds, most));
-    if (!next) return forward_error(next);
-    number = *next;
+    const size_t next = next_iterations(number, *took, options_.seconds, most);
+    auto all = rank_.allgather_values("iterations are chosen", next);
+    if (!all) return forward_error(all);
+    number = all->front();  // the ranks measure the same number
   }
   return {};
 }
@@ -195,7 +167,7 @@ Status SendRecv::one_bandwidth(size_t bytes) {
   if (!warm) return forward_error(warm);
   StreamTimes times;
   Status measured = measure(
-      iterations(bytes, kBandwidthBudget, 5000), kMostMessages,
+      first_iterations(bytes, kBandwidthBudget, 5000), kMostMessages,
       [&](size_t messages) -> Result<double> {
         if (Status met = rank_.barrier("bandwidth run starts"); !met) return forward_error(met);
         rank_.board().set_state(fmt::format(
@@ -207,12 +179,9 @@ Status SendRecv::one_bandwidth(size_t bytes) {
         return times.total;
       });
   if (!measured) return measured;
-  auto all = rank_.allgather("bandwidth run ended",
-                             {reinterpret_cast<const char*>(&times), sizeof(StreamTimes)});
+  auto all = rank_.allgather_values("bandwidth run ended", times);
   if (!all) return forward_error(all);
-  StreamTimes receiver;
-  std::memcpy(&receiver, (*all)[1].data(), sizeof(receiver));
-  BandwidthRow row = bandwidth_row(shape, times, receiver);
+  BandwidthRow row = bandwidth_row(shape, times, (*all)[1]);
   print(options_.osu ? osu_row(row) : format_row(row));
   rows_["bandwidth"].push_back({{"bytes", row.bytes},
                                 {"iterations", row.iterations},
@@ -239,7 +208,7 @@ Status SendRecv::one_latency(size_t bytes) {
   auto warm = ping_pong(send_, recv_, shape, rank_, rank_.rank() == 0);
   if (!warm) return forward_error(warm);
   std::vector<double> halves;
-  Status measured = measure(iterations(bytes, kLatencyBudget, 1000), kMostSamples,
+  Status measured = measure(first_iterations(bytes, kLatencyBudget, 1000), kMostSamples,
                             [&](size_t round_trips) -> Result<double> {
                               shape.round_trips = round_trips;
                               auto run = ping_pong(send_, recv_, shape, rank_, rank_.rank() == 0);
@@ -277,49 +246,39 @@ Status SendRecv::sweep_latency(const std::vector<size_t>& sizes) {
 }
 
 Status SendRecv::finish() {
-  uint64_t mine[2] = {wrong_, verified_};
-  auto all = rank_.allgather("results", {reinterpret_cast<const char*>(mine), sizeof(mine)});
+  using Counts = std::array<uint64_t, 2>;
+  auto all = rank_.allgather_values("results", Counts{wrong_, verified_});
   if (!all) return forward_error(all);
-  uint64_t theirs[2];
-  std::memcpy(theirs, (*all)[1 - rank_.rank()].data(), sizeof(theirs));
+  const Counts& theirs = (*all)[1 - rank_.rank()];
   wrong_ += theirs[0];
   verified_ += theirs[1];
   if (rank_.rank() != 0) return {};
   print(options_.check ? fmt::format("# {} messages verified: {} wrong", verified_, wrong_)
                        : "# nothing verified (--no-check)");
-  if (options_.json.empty()) return {};
-  nlohmann::json report = setup_.description;
-  report["tool"] = "sendrecv";
-  report["depth"] = options_.depth;
-  report["group"] = options_.group;
-  report["bandwidth"] = rows_.value("bandwidth", nlohmann::json::array());
-  report["latency"] = rows_.value("latency", nlohmann::json::array());
-  report["checked"] = options_.check;
-  report["verified"] = verified_;
-  report["wrong"] = wrong_;
-  return write_json(options_.json, report);
+  return write_report({{"tool", "sendrecv"},
+                       {"depth", options_.depth},
+                       {"group", options_.group},
+                       {"bandwidth", rows_.value("bandwidth", nlohmann::json::array())},
+                       {"latency", rows_.value("latency", nlohmann::json::array())},
+                       {"verified", verified_},
+                       {"wrong", wrong_}});
 }
 }  // namespace
 
 int run_sendrecv(Rank& rank, const PerfOptions& options) {
-  auto sizes = size_sweep(options.begin, options.end, options.factor);
-  auto setup = set_up_rank(rank, options, options.end);
-  if (!setup) {
-    rank.board().set_report(setup.error().text);
-    return kExitCouldNotRun;
-  }
-  SendRecv run(rank, options, std::move(*setup));
-  Status done = run.compare_options();
-  if (done) done = run.open();
-  if (done) run.print_depth();
-  if (done && options.test != "lat") done = run.sweep_bandwidth(*sizes);
-  if (done && options.test != "bw") done = run.sweep_latency(*sizes);
-  if (done) done = run.finish();
-  if (!done) {
-    rank.board().set_report(done.error().text);
-    return kExitFailed;
-  }
-  return run.wrong() == 0 ? kExitOk : kExitFailed;
+  auto measure = [&](RankSetup setup) -> Result<uint64_t> {
+    const auto sizes = size_sweep(options.begin, options.end, options.factor);
+    SendRecv run(rank, options, std::move(setup));
+    Status done = run.compare_options();
+    if (done) done = run.open();
+    if (done) run.print_depth();
+    if (done && options.test != "lat") done = run.sweep_bandwidth(*sizes);
+    if (done && options.test != "bw") done = run.sweep_latency(*sizes);
+    if (done) done = run.finish();
+    if (!done) return forward_error(done);
+    return run.wrong();
+  };
+  return run_measurement(rank, options, options.end, measure);
 }
 
 }  // namespace gdr::tools

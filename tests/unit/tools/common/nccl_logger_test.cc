@@ -9,28 +9,21 @@ constexpr unsigned long kInit = 0x1;
 constexpr unsigned long kNet = 0x10;
 constexpr unsigned long kEnv = 0x80;
 
-TEST(LogFilter, DebugUnset_LogsNothing) {
+TEST(LogFilter, Level_IsReadInAnyCase) {
   EXPECT_EQ(parse_log_filter(nullptr, nullptr).level, abi::kLogNone);
-}
-
-TEST(LogFilter, LevelInAnyCase_IsRead) {
   EXPECT_EQ(parse_log_filter("info", nullptr).level, abi::kLogInfo);
   EXPECT_EQ(parse_log_filter("TRACE", nullptr).level, abi::kLogTrace);
 }
 
-TEST(LogFilter, SubsystemsUnset_UsesNcclsDefault) {
-  LogFilter filter = parse_log_filter("INFO", nullptr);
-  EXPECT_NE(filter.subsystems & kInit, 0u);
-  EXPECT_NE(filter.subsystems & kEnv, 0u);
-  EXPECT_EQ(filter.subsystems & kNet, 0u);
-}
-
-TEST(LogFilter, SubsystemList_SelectsOnlyThose) {
-  EXPECT_EQ(parse_log_filter("INFO", "INIT,net").subsystems, kInit | kNet);
-}
-
-TEST(LogFilter, CaretList_SelectsAllOthers) {
-  EXPECT_EQ(parse_log_filter("INFO", "^INIT,NET").subsystems, ~(kInit | kNet));
+TEST(LogFilter, Subsystems_AreThoseListedOrNcclsDefault) {
+  constexpr unsigned long kBootstrap = 0x1000;
+  auto subsystems = [](const char* list) { return parse_log_filter("INFO", list).subsystems; };
+  EXPECT_EQ(subsystems(nullptr), kInit | kEnv | kBootstrap);
+  EXPECT_EQ(subsystems(""), kInit | kEnv | kBootstrap);
+  EXPECT_EQ(subsystems("INIT,net"), kInit | kNet);
+  EXPECT_EQ(subsystems("^INIT,NET"), ~(kInit | kNet));
+  EXPECT_EQ(subsystems("all"), ~0ul);
+  EXPECT_EQ(subsystems("RAS,nothing"), 0x8000u);
 }
 
 TEST(LogFile, PatternWithHostAndPid_Expands) {

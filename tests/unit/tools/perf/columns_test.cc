@@ -1,5 +1,6 @@
 #include "tools/perf/columns.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <sstream>
@@ -7,6 +8,8 @@
 
 namespace gdr::tools {
 namespace {
+using testing::ElementsAre;
+
 std::vector<std::string> words(const std::string& line) {
   std::istringstream in(line);
   std::vector<std::string> out;
@@ -14,33 +17,21 @@ std::vector<std::string> words(const std::string& line) {
   return out;
 }
 
-TEST(BandwidthColumns, Row_HasPerftestsFields) {
-  BandwidthRow row{1 << 20, 5000, 13500.126, 13000.5, 0.0130005};
-  EXPECT_EQ(words(format_row(row)),
-            (std::vector<std::string>{"1048576", "5000", "13500.13", "13000.50", "0.013000"}));
-}
-
-TEST(BandwidthColumns, Header_IsPerftests) {
+TEST(Columns, Rows_HaveTheFieldsOfPerftestAndNcclTests) {
+  const BandwidthRow bandwidth{1 << 20, 5000, 13500.126, 13000.5, 0.0130005};
+  EXPECT_THAT(words(format_row(bandwidth)),
+              ElementsAre("1048576", "5000", "13500.13", "13000.50", "0.013000"));
   EXPECT_EQ(bandwidth_header(),
             " #bytes     #iterations    BW peak[MiB/sec]    BW average[MiB/sec]   MsgRate[Mpps]");
-}
-
-TEST(LatencyColumns, Row_HasNineFields) {
-  LatencyRow row{8, 1000, {1.1, 9.9, 1.5, 1.6, 0.25, 2.5, 8}};
-  EXPECT_EQ(words(format_row(row)), (std::vector<std::string>{"8", "1000", "1.10", "9.90", "1.50",
-                                                              "1.60", "0.25", "2.50", "8.00"}));
-}
-
-TEST(AllReduceColumns, Row_HasNcclTestsFields) {
-  AllReduceRow row{1000000, 250000, "float32", 4, {100, 0, true}, {200, 3, true}};
-  EXPECT_EQ(words(format_row(row)),
-            (std::vector<std::string>{"1000000", "250000", "float32", "sum", "-1", "100.00",
-                                      "10.00", "15.00", "0", "200.00", "5.00", "7.50", "3"}));
-}
-
-TEST(AllReduceColumns, NotChecked_ShowsNoCount) {
-  AllReduceRow row{8, 2, "float32", 2, {1, 0, false}, {1, 0, false}};
-  EXPECT_EQ(words(format_row(row))[8], "N/A");
+  const LatencyRow latency{8, 1000, {1.1, 9.9, 1.5, 1.6, 0.25, 2.5, 8}};
+  EXPECT_THAT(words(format_row(latency)),
+              ElementsAre("8", "1000", "1.10", "9.90", "1.50", "1.60", "0.25", "2.50", "8.00"));
+  AllReduceRow sums{1000000, 250000, "float32", 4, {100, 0, true}, {200, 3, true}};
+  EXPECT_THAT(words(format_row(sums)),
+              ElementsAre("1000000", "250000", "float32", "sum", "-1", "100.00", "10.00", "15.00",
+                          "0", "200.00", "5.00", "7.50", "3"));
+  sums.out_of_place.checked = false;
+  EXPECT_EQ(words(format_row(sums))[8], "N/A");
 }
 
 TEST(AllReduceColumns, HeaderAndRow_LineUp) {
@@ -83,14 +74,11 @@ TEST(OsuColumns, GpuMemory_IsNamedPerSide) {
   EXPECT_EQ(osu_latency_header(kHosts).find("Buffer on"), std::string::npos);
 }
 
-TEST(OsuColumns, BandwidthRow_CountsMillionsOfBytes) {
-  BandwidthRow row{1 << 20, 5000, 2000, 1000, 0.001};
-  EXPECT_EQ(osu_row(row), "1048576              1048.58");
-}
-
-TEST(OsuColumns, LatencyRow_IsTheAverage) {
-  LatencyRow row{8, 1000, {1.1, 9.9, 1.5, 1.625, 0.25, 2.5, 8}};
-  EXPECT_EQ(osu_row(row), "8                       1.62");
+TEST(OsuColumns, Rows_AreMillionsOfBytesAndTheAverage) {
+  EXPECT_EQ(osu_row(BandwidthRow{1 << 20, 5000, 2000, 1000, 0.001}),
+            "1048576              1048.58");
+  EXPECT_EQ(osu_row(LatencyRow{8, 1000, {1.1, 9.9, 1.5, 1.625, 0.25, 2.5, 8}}),
+            "8                       1.62");
 }
 }  // namespace
 }  // namespace gdr::tools

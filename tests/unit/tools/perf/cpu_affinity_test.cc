@@ -1,34 +1,25 @@
 #include "tools/perf/cpu_affinity.h"
 
-#include <gtest/gtest.h>
-
-#include <thread>
+#include <gmock/gmock.h>
 
 namespace gdr::tools {
 namespace {
+using testing::ElementsAre;
+
 std::vector<int> choices(const std::vector<CpuAffinity>& ranks) {
   std::vector<int> out;
   for (size_t i = 0; i < ranks.size(); ++i) out.push_back(choose_cpu(ranks, i));
   return out;
 }
 
-TEST(ChooseCpu, RanksOnDifferentCpus_KeepThem) {
-  EXPECT_EQ(choices({{"a", 3, {0, 1, 2, 3}}, {"a", 1, {0, 1, 2, 3}}}), (std::vector<int>{3, 1}));
-}
-
-TEST(ChooseCpu, RanksOnOneCpu_LaterOnesMoveUpwards) {
-  EXPECT_EQ(choices({{"a", 2, {0, 1, 2, 3}}, {"a", 2, {0, 1, 2, 3}}, {"a", 2, {0, 1, 2, 3}}}),
-            (std::vector<int>{2, 3, 0}));
-}
-
-TEST(ChooseCpu, TooFewCpus_PinsNoRank) {
-  EXPECT_EQ(choices({{"a", 0, {0, 1}}, {"a", 1, {0, 1}}, {"a", 1, {0, 1}}}),
-            (std::vector<int>{-1, -1, -1}));
-}
-
-TEST(ChooseCpu, OtherHosts_AreIgnored) {
-  EXPECT_EQ(choices({{"a", 0, {0, 1}}, {"b", 0, {0}}, {"a", 0, {0, 1}}}),
-            (std::vector<int>{0, 0, 1}));
+TEST(ChooseCpu, EachRankOfAHost_GetsACpuOfItsOwnOrNoneDoes) {
+  const std::vector<int> four{0, 1, 2, 3};
+  EXPECT_THAT(choices({{"a", 3, four}, {"a", 1, four}}), ElementsAre(3, 1));
+  EXPECT_THAT(choices({{"a", 2, four}, {"a", 2, four}, {"a", 2, four}}), ElementsAre(2, 3, 0))
+      << "later ones move upwards";
+  EXPECT_THAT(choices({{"a", 0, {0, 1}}, {"a", 1, {0, 1}}, {"a", 1, {0, 1}}}),
+              ElementsAre(-1, -1, -1));
+  EXPECT_THAT(choices({{"a", 0, {0, 1}}, {"b", 0, {0}}, {"a", 0, {0, 1}}}), ElementsAre(0, 0, 1));
 }
 
 TEST(CpuPin, Scope_BindsAndRestores) {

@@ -12,39 +12,22 @@ namespace gdr::tools {
 namespace {
 using testing::HasSubstr;
 
-constexpr MemorySpec kHost{};
-TEST(MemorySpec, OneValue_AppliesToAllRanks) {
-  auto specs = parse_memory_specs("cuda:3");
-  ASSERT_TRUE(specs);
-  EXPECT_EQ(spec_of(0, *specs), (MemorySpec{true, 3}));
-  EXPECT_EQ(spec_of(5, *specs), (MemorySpec{true, 3}));
+TEST(MemorySpec, OneOrTwoValues_AlternateOverTheRanks) {
+  const MemorySpec host{}, device{true, -1}, third{true, 3};
+  auto one = parse_memory_specs("cuda:3");
+  ASSERT_TRUE(one);
+  for (int rank : {0, 5}) EXPECT_EQ(spec_of(rank, *one), third);
+  auto two = parse_memory_specs("host,cuda");
+  ASSERT_TRUE(two);
+  for (int rank : {0, 1, 2}) EXPECT_EQ(spec_of(rank, *two), rank == 1 ? device : host);
 }
 
-TEST(MemorySpec, TwoValues_AlternateOverTheRanks) {
-  auto specs = parse_memory_specs("host,cuda");
-  ASSERT_TRUE(specs);
-  EXPECT_EQ(spec_of(0, *specs), kHost);
-  EXPECT_EQ(spec_of(1, *specs), (MemorySpec{true, -1}));
-  EXPECT_EQ(spec_of(2, *specs), kHost);
-}
-
-class BadMemory : public testing::TestWithParam<const char*> {};
-
-TEST_P(BadMemory, Text_IsRejectedNamingTheOption) {
-  auto specs = parse_memory_specs(GetParam());
-  ASSERT_FALSE(specs);
-  EXPECT_EQ(specs.error().text.find("--memory"), 0u) << specs.error().text;
-}
-
-INSTANTIATE_TEST_SUITE_P(Texts, BadMemory,
-                         testing::Values("", "D", "HOST", "cuda:", "cuda:-1", "cuda:-0", "cuda:1x",
-                                         "cuda: 1", "cuda0", "cuda:99999999999", "host,", ",cuda",
-                                         "host,cuda,host"));
-
-TEST(MemorySpec, BadSecondValue_IsNamedInTheError) {
-  auto specs = parse_memory_specs("cuda:0,gpu");
-  ASSERT_FALSE(specs);
-  EXPECT_NE(specs.error().text.find("\"gpu\""), std::string::npos) << specs.error().text;
+TEST(MemorySpec, BadValue_IsNamedInTheError) {
+  for (const char* bad : {"", "D", "HOST", "cuda:", "cuda:-1", "cuda:-0", "cuda:1x", "cuda: 1",
+                          "cuda0", "cuda:99999999999", "host,", ",cuda", "host,cuda,host"}) {
+    EXPECT_FALSE(parse_memory_specs(bad)) << bad;
+  }
+  EXPECT_THAT(parse_memory_specs("cuda:0,gpu").error().text, HasSubstr("\"gpu\""));
 }
 
 struct Call {
