@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <ostream>
 
 #include "tests/conformance/run_tool.h"
 
@@ -17,116 +16,103 @@ namespace {
 using nlohmann::json;
 using testing::HasSubstr;
 
+// nccl-gdr perf sendrecv on that memory.
+ToolRun perf(const std::string& memory, const Words& options = {}, const Words& env = {},
+             const char* plugin = TEST_PLUGIN) {
+  Words words = {"perf", "sendrecv", "--plugin", plugin, "--memory", memory};
+  words.insert(words.end(), options.begin(), options.end());
+  return run_tool(words, env);
+}
+
+// A run over that memory, and the memory of both ranks as the report has it.
 struct Sides {
   const char* memory;
   const char* first;
   const char* second;
+  const char* cuda_by = "dma-buf";
+  Words env = {};
 };
 
-// Names the test cases.
-void PrintTo(const Sides& sides, std::ostream* stream) { *stream << sides.memory; }
+constexpr char kZero[] = "cuda:0 (0000:1a:00.0)";
+constexpr char kOne[] = "cuda:1 (0000:1b:00.0)";
 
 class EverySides : public testing::TestWithParam<Sides> {};
 
 TEST_P(EverySides, AllSizes_AreVerifiedAndTheReportNamesTheMemory) {
   const Sides& sides = GetParam();
   // --slots: messages use several offsets of the buffer.
-  ToolRun run =
-      run_tool({"perf", "sendrecv", "--plugin", TEST_PLUGIN, "--memory", sides.memory, "-b", "0",
-                "-e", "1M", "-f", "16", "-n", "20", "--slots", "4", "--json", "-"});
+  ToolRun run = perf(sides.memory,
+                     {"-b", "0", "-e", "1M", "-f", "16", "-n", "20", "--slots", "4", "--json", "-"},
+                     sides.env);
   ASSERT_EQ(run.exit_code, 0) << run.err;
   json report = json::parse(run.out);
   EXPECT_EQ(report["wrong"], 0);
   EXPECT_GT(report["verified"], 0);
   ASSERT_EQ(report["bandwidth"].size(), 7u);
   ASSERT_EQ(report["latency"].size(), 7u);
-  auto registered_by = [](const std::string& memory) {
-    return memory == "host" ? "host address" : "dma-buf";
-  };
-  EXPECT_EQ(report["ranks"][0]["memory"], sides.first);
-  EXPECT_EQ(report["ranks"][1]["memory"], sides.second);
-  EXPECT_EQ(report["ranks"][0]["registered_by"], registered_by(sides.first));
-  EXPECT_EQ(report["ranks"][1]["registered_by"], registered_by(sides.second));
+  for (int rank : {0, 1}) {
+    const std::string memory = rank == 0 ? sides.first : sides.second;
+    EXPECT_EQ(report["ranks"][rank]["memory"], memory);
+    EXPECT_EQ(report["ranks"][rank]["registered_by"],
+              memory == "host" ? "host address" : sides.cuda_by);
+  }
 }
 
-constexpr char kZero[] = "cuda:0 (0000:1a:00.0)";
-constexpr char kOne[] = "cuda:1 (0000:1b:00.0)";
-INSTANTIATE_TEST_SUITE_P(Sides, EverySides,
-                         testing::Values(Sides{"host", "host", "host"}, Sides{"cuda", kZero, kOne},
-                                         Sides{"cuda:1", kOne, kOne},
-                                         Sides{"host,cuda:0", "host", kZero},
-                                         Sides{"cuda:1,host", kOne, "host"},
-                                         Sides{"cuda:1,cuda:0", kOne, kZero}));
+INSTANTIATE_TEST_SUITE_P(
+    Sides, EverySides,
+    testing::Values(Sides{"host", "host", "host"}, Sides{"cuda", kZero, kOne},
+                    Sides{"cuda:1", kOne, kOne}, Sides{"host,cuda:0", "host", kZero},
+                    Sides{"cuda:1,host", kOne, "host"}, Sides{"cuda:1,cuda:0", kOne, kZero},
+                    Sides{"cuda", kZero, kOne, "device address", {"FAKE_CUDA_DMABUF=0"}}));
 
 TEST(PerfMemory, Header_DescribesEachSide) {
-  ToolRun run = run_tool({"perf", "sendrecv", "--plugin", TEST_PLUGIN, "--memory", "cuda:0,host",
-                          "-e", "64", "-n", "2"});
+  ToolRun run = perf("cuda:0,host", {"-e", "64", "-n", "2"});
   ASSERT_EQ(run.exit_code, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr("memory cuda:0 (0000:1a:00.0) registered by dma-buf\n"));
   EXPECT_THAT(run.out, HasSubstr("memory host registered by host address\n"));
 }
 
-TEST(PerfMemory, DriverWithoutDmaBuf_RegistersByPeermem) {
-  ToolRun run = run_tool({"perf", "sendrecv", "--plugin", TEST_PLUGIN, "--memory", "cuda", "-e",
-                          "64K", "-f", "16", "-n", "10", "--json", "-"},
-                         {"FAKE_CUDA_DMABUF=0"});
-  ASSERT_EQ(run.exit_code, 0) << run.err;
-  json report = json::parse(run.out);
-  EXPECT_EQ(report["wrong"], 0);
-  EXPECT_GT(report["verified"], 0);
-  EXPECT_EQ(report["ranks"][0]["registered_by"], "device address");
-  EXPECT_EQ(report["ranks"][1]["registered_by"], "device address");
-}
+// A run that fails, and texts of the reason.
+struct Refused {
+  const char* memory;
+  int code;
+  std::vector<const char*> texts;
+  Words env = {};
+  const char* plugin = TEST_PLUGIN;
+};
 
-TEST(PerfMemory, DriverWithoutDmaBufOrPeermem_EndsWithTheReason) {
-  ToolRun run = run_tool({"perf", "sendrecv", "--plugin", TEST_PLUGIN, "--memory", "cuda"},
-                         {"FAKE_CUDA_DMABUF=0", "SOFTHCA_CONFIG={\"gpu\":{\"peermem\":false}}"});
-  EXPECT_EQ(run.exit_code, 3) << run.err;
-  EXPECT_THAT(run.err, HasSubstr("softhca0 of the plugin has ptrSupport HOST|DMABUF"));
-  EXPECT_THAT(run.err, HasSubstr("does not export"));
-}
-
-// ENOMEM is attributed to the memory-lock limit where that is small and applies.
-const auto kNamesBar1OrLimit =
-    testing::AnyOf(HasSubstr("GPU's BAR1"), HasSubstr("memory-lock limit"));
-
-TEST(PerfMemory, FullBar1_EndsWithThePairTheReasonAndTheFix) {
-  ToolRun run = run_tool({"perf", "sendrecv", "--plugin", TEST_PLUGIN, "--memory", "cuda"},
-                         {"SOFTHCA_CONFIG={\"gpu\":{\"bar1_bytes\":4096}}", "NCCL_DEBUG=WARN"});
-  EXPECT_NE(run.exit_code, 0);
-  std::string all = run.out + run.err;
-  EXPECT_THAT(all, HasSubstr("GPU 0000:1a:00.0 and softhca0: GPU memory of "));
-  EXPECT_THAT(all, kNamesBar1OrLimit);
-  EXPECT_THAT(all, HasSubstr("NCCL_NET_GDR_LEVEL=LOC"));
-}
-
-TEST(PerfMemory, NoRegistrationPathLeft_EndsWithEachReason) {
-  ToolRun run = run_tool({"perf", "sendrecv", "--plugin", TEST_PLUGIN, "--memory", "cuda"},
-                         {"SOFTHCA_CONFIG={\"gpu\":{\"bar1_bytes\":4096}}",
-                          "GDR_NCCL_GPU_MEMORY=dmabuf", "NCCL_DEBUG=WARN"});
-  EXPECT_NE(run.exit_code, 0);
-  std::string all = run.out + run.err;
-  EXPECT_THAT(all, HasSubstr("nvidia-peermem: disabled by GDR_NCCL_GPU_MEMORY"));
-}
-
-TEST(PerfMemory, PluginWithoutGpuDirect_EndsWithItsPtrSupport) {
-  ToolRun run = run_tool({"perf", "sendrecv", "--plugin", REFERENCE_PLUGIN, "--memory", "cuda:1"});
-  EXPECT_EQ(run.exit_code, 3) << run.err;
-  EXPECT_THAT(run.err, HasSubstr("--memory cuda:1 (0000:1b:00.0): device 0 ref0 of the plugin has "
-                                 "ptrSupport HOST:"));
-}
-
-TEST(PerfMemory, OneSideFails_TheOtherSideEndsToo) {
-  ToolRun run =
-      run_tool({"perf", "sendrecv", "--plugin", REFERENCE_PLUGIN, "--memory", "host,cuda"});
-  EXPECT_EQ(run.exit_code, 3) << run.err;
-  EXPECT_THAT(run.err, HasSubstr("device 1 ref1 of the plugin has ptrSupport HOST:"));
-}
-
-TEST(PerfMemory, DeviceOutOfRange_EndsWithTheRange) {
-  ToolRun run = run_tool({"perf", "sendrecv", "--plugin", TEST_PLUGIN, "--memory", "cuda:2"});
-  EXPECT_EQ(run.exit_code, 3);
-  EXPECT_THAT(run.err, HasSubstr("--memory cuda:2: there are CUDA devices 0..1"));
+TEST(PerfMemory, WhatCannotBeRegistered_EndsWithTheReason) {
+  constexpr char kFullBar1[] = "SOFTHCA_CONFIG={\"gpu\":{\"bar1_bytes\":4096}}";
+  const Refused rows[] = {
+      {"cuda",
+       3,
+       {"softhca0 of the plugin has ptrSupport HOST|DMABUF", "does not export"},
+       {"FAKE_CUDA_DMABUF=0", "SOFTHCA_CONFIG={\"gpu\":{\"peermem\":false}}"}},
+      {"cuda",
+       1,
+       {"GPU 0000:1a:00.0 and softhca0: GPU memory of ", "NCCL_NET_GDR_LEVEL=LOC"},
+       {kFullBar1, "NCCL_DEBUG=WARN"}},
+      {"cuda",
+       1,
+       {"nvidia-peermem: disabled by GDR_NCCL_GPU_MEMORY"},
+       {kFullBar1, "GDR_NCCL_GPU_MEMORY=dmabuf", "NCCL_DEBUG=WARN"}},
+      {"cuda:1",
+       3,
+       {"--memory cuda:1 (0000:1b:00.0): device 0 ref0 of the plugin has ptrSupport HOST:"},
+       {},
+       REFERENCE_PLUGIN},
+      {"host,cuda", 3, {"device 1 ref1 of the plugin has ptrSupport HOST:"}, {}, REFERENCE_PLUGIN},
+      {"cuda:2", 3, {"--memory cuda:2: there are CUDA devices 0..1"}},
+  };
+  for (const Refused& row : rows) {
+    const ToolRun run = perf(row.memory, {}, row.env, row.plugin);
+    EXPECT_EQ(run.exit_code, row.code) << run.err;
+    for (const char* text : row.texts) EXPECT_THAT(run.out + run.err, HasSubstr(text));
+    // ENOMEM is attributed to the memory-lock limit where that is small and applies.
+    if (row.env.empty() || row.env[0] != kFullBar1) continue;
+    EXPECT_THAT(run.out + run.err,
+                testing::AnyOf(HasSubstr("GPU's BAR1"), HasSubstr("memory-lock limit")));
+  }
 }
 
 TEST(PerfMemory, NoCudaDriver_EndsWithTheReason) {
@@ -136,8 +122,7 @@ TEST(PerfMemory, NoCudaDriver_EndsWithTheReason) {
   std::filesystem::create_directory(folder);
   std::ofstream(folder / "libcuda.so.1") << "none\n";
   const char* path = std::getenv("LD_LIBRARY_PATH");
-  ToolRun run = run_tool({"perf", "sendrecv", "--plugin", TEST_PLUGIN, "--memory", "cuda"},
-                         {"LD_LIBRARY_PATH=" + folder.string() + ":" + (path ? path : "")});
+  ToolRun run = perf("cuda", {}, {"LD_LIBRARY_PATH=" + folder.string() + ":" + (path ? path : "")});
   std::filesystem::remove_all(folder);
   EXPECT_EQ(run.exit_code, 3);
   EXPECT_THAT(run.err, HasSubstr("--memory cuda: no CUDA driver: "));
@@ -145,7 +130,7 @@ TEST(PerfMemory, NoCudaDriver_EndsWithTheReason) {
 
 TEST(PerfMemory, UnusableValues_AreUsageErrors) {
   for (const char* memory : {"D", "cuda:", "cuda:-1", "gpu", "host,cuda,host", "host,"}) {
-    ToolRun run = run_tool({"perf", "sendrecv", "--plugin", TEST_PLUGIN, "--memory", memory});
+    ToolRun run = perf(memory);
     EXPECT_EQ(run.exit_code, 2) << memory;
     EXPECT_THAT(run.err, HasSubstr("--memory: ")) << memory;
   }

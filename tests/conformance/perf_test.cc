@@ -3,13 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <thread>
 
 #include "tests/conformance/run_tool.h"
@@ -48,14 +48,6 @@ TEST(PerfSendrecv, SmallSweep_MovesAndVerifiesEverySize) {
   EXPECT_EQ(report["ranks"].size(), 2u);
 }
 
-TEST(PerfSendrecv, Table_EndsInNothingWrong) {
-  ToolRun run = perf("sendrecv", {"-e", "64", "-n", "10"});
-  ASSERT_EQ(run.exit_code, 0) << run.err;
-  EXPECT_THAT(run.out, HasSubstr("BW average[MiB/sec]"));
-  EXPECT_THAT(run.out, HasSubstr("t_typical[usec]"));
-  EXPECT_THAT(run.out, HasSubstr(": 0 wrong\n"));
-}
-
 TEST(PerfSendrecv, Seconds_MeasuresForAboutSoLong) {
   const json report = report_of("sendrecv", {"-b", "8", "-e", "8", "--seconds", "0.2"});
   const json& stream = report["bandwidth"][0];
@@ -74,15 +66,6 @@ TEST(PerfSendrecv, RanksHaveOtherOptions_BothEndWithTheFix) {
     EXPECT_EQ(run.exit_code, 1);
     EXPECT_THAT(run.err, HasSubstr("Fix: start the same command on both machines")) << run.err;
   }
-}
-
-TEST(PerfSendrecv, DepthAndGroup_AreInTheTextAndInTheReport) {
-  const Words depth = {"-e", "8", "-n", "2", "--depth", "1"};
-  EXPECT_THAT(perf("sendrecv", depth).out, HasSubstr("\n# depth 1: "));
-  EXPECT_EQ(report_of("sendrecv", depth)["depth"], 1);
-  const Words group = {"--test", "bw", "-e", "8", "-n", "16", "--group", "8", "--depth", "2"};
-  EXPECT_THAT(perf("sendrecv", group).out, HasSubstr("\n# depth 2, group 8: "));
-  EXPECT_EQ(report_of("sendrecv", group)["group"], 8);
 }
 
 class PerfTable : public testing::TestWithParam<int> {};
@@ -139,25 +122,36 @@ INSTANTIATE_TEST_SUITE_P(Shapes, EveryRing,
                                   std::get<1>(shape.param);
                          });
 
-TEST(PerfAllReduce, Table_HasTheFooterOfNcclTests) {
-  ToolRun run = perf("all_reduce", {"-e", "1K", "-n", "2"});
-  ASSERT_EQ(run.exit_code, 0) << run.err;
-  EXPECT_THAT(run.out, HasSubstr("# Out of bounds values : 0 OK"));
-  EXPECT_THAT(run.out, HasSubstr("# Avg bus bandwidth    : "));
-  EXPECT_TRUE(run.out.ends_with(": 0 wrong\n")) << run.out;
-}
+// A run that succeeds, and texts that it prints.
+struct Printed {
+  const char* kind;
+  Words options;
+  std::vector<const char*> texts;
+};
 
-TEST(PerfAllReduce, Rails_NameTheDeviceOfEachChannel) {
-  auto run = [&](const char* rails) {
-    return perf("all_reduce",
-                {"-e", "64K", "-f", "16", "-n", "2", "--channels", "3", "--rails", rails});
+TEST(Perf, Table_HasTheColumnsTheDepthAndTheFooter) {
+  const Printed rows[] = {
+      {"sendrecv",
+       {"-e", "64", "-n", "10", "--depth", "1"},
+       {"BW average[MiB/sec]", "t_typical[usec]", "\n# depth 1: "}},
+      {"sendrecv",
+       {"--test", "bw", "-e", "8", "-n", "16", "--group", "8", "--depth", "2"},
+       {"\n# depth 2, group 8: "}},
+      {"all_reduce",
+       {"-e", "1K", "-n", "2"},
+       {"# Out of bounds values : 0 OK", "# Avg bus bandwidth    : "}},
+      {"all_reduce", {"-e", "64K", "-n", "2", "--channels", "3", "--rails", "1,0"}, {"by channel"}},
   };
-  ToolRun good = run("1,0");
-  EXPECT_EQ(good.exit_code, 0) << good.err;
-  EXPECT_TRUE(good.out.ends_with(": 0 wrong\n")) << good.out;
-  ToolRun bad = run("0,99");
-  EXPECT_EQ(bad.exit_code, 1);
-  EXPECT_THAT(bad.err, HasSubstr("device 99"));
+  for (const Printed& row : rows) {
+    const ToolRun run = perf(row.kind, row.options);
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    for (const char* text : row.texts) EXPECT_THAT(run.out, HasSubstr(text));
+    EXPECT_TRUE(run.out.ends_with(": 0 wrong\n")) << run.out;
+  }
+  const json report = report_of(
+      "sendrecv", {"--test", "bw", "-e", "8", "-n", "16", "--group", "8", "--depth", "2"});
+  EXPECT_EQ(report["group"], 8);
+  EXPECT_EQ(report["depth"], 2);
 }
 
 TEST(PerfAllReduce, RanksStartedByHand_FindEachOther) {
@@ -196,83 +190,73 @@ TEST(PerfAllReduce, Until_RepeatsAllSizesUntilTheFileExists) {
   EXPECT_GT(rows.back()["in_place"]["time_us"], 0);
 }
 
-// Returns the process of a rank, from the first lines that rank 0 prints.
+// Returns the process of a rank, from the first lines that rank 0 prints; -1 before that.
 pid_t find_rank(const std::string& table, int rank) {
-  std::ifstream in(table);
-  std::string mark = "# rank  " + std::to_string(rank) + " pid ";
-  for (std::string line; std::getline(in, line);) {
-    if (line.starts_with(mark)) return std::stoi(line.substr(mark.size()));
-  }
-  return -1;
+  const std::string mark = "# rank  " + std::to_string(rank) + " pid ";
+  const size_t at = table.find(mark);
+  const bool complete = at != std::string::npos && table.find('\n', at) != std::string::npos;
+  return complete ? std::stoi(table.substr(at + mark.size())) : -1;
 }
 
 TEST(PerfAllReduce, KilledRank_EndsTheRunWithItsName) {
-  std::filesystem::path table =
-      std::filesystem::temp_directory_path() / ("perf_test." + std::to_string(getpid()));
-  pid_t tool = fork();
-  if (tool == 0) {
-    if (std::freopen(table.c_str(), "w", stdout) == nullptr) _exit(99);
-    if (std::freopen((table.string() + ".err").c_str(), "w", stderr) == nullptr) _exit(99);
-    std::string name = plugin();
-    execl(NCCL_GDR_TOOL, NCCL_GDR_TOOL, "perf", "all_reduce", "--plugin", name.c_str(), "-b", "1M",
-          "-e", "1M", "-n", "1000000", nullptr);
-    _exit(98);
-  }
+  const RunningTool tool = start_tool(
+      {"perf", "all_reduce", "--plugin", plugin(), "-b", "1M", "-e", "1M", "-n", "1000000"});
   pid_t victim = -1;
   while (victim < 0) {
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    victim = find_rank(table, 2);
+    victim = find_rank(contents(tool.out.get()), 2);
   }
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   kill(victim, SIGKILL);
-  int status = 0;
-  waitpid(tool, &status, 0);
-  ASSERT_TRUE(WIFEXITED(status));
-  EXPECT_EQ(WEXITSTATUS(status), 1);
-  std::ifstream err(table.string() + ".err");
-  std::string text{std::istreambuf_iterator<char>(err), {}};
-  EXPECT_THAT(text, HasSubstr("rank 2 was killed by signal 9"));
-  std::filesystem::remove(table);
-  std::filesystem::remove(table.string() + ".err");
+  const ToolRun run = wait_for(tool);
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.err, HasSubstr("rank 2 was killed by signal 9"));
 }
 
-void expect_refused(const Words& words, int code, const char* text = "") {
-  const ToolRun run = run_tool(words);
-  EXPECT_EQ(run.exit_code, code) << testing::PrintToString(words);
-  EXPECT_THAT(run.err, HasSubstr(text)) << testing::PrintToString(words);
-}
+struct Refused {
+  Words words;
+  int code;
+  const char* text = "";
+};
 
 TEST(Perf, UnusableArguments_GiveTheirExitCodesAndWhatFits) {
-  expect_refused({"foo"}, 2, "foo; the subcommands are perf, conformance");
-  expect_refused({"topo", "--gdr-level", "FOO"}, 2, "--gdr-level: \"FOO\" cannot be used: ");
-  expect_refused({"perf"}, 2);
-  expect_refused({"perf", "all_reduce", "-b", "64", "-e", "8"}, 2);
-  expect_refused({"perf", "all_reduce", "--dtype", "half"}, 2);
-  expect_refused({"perf", "all_reduce", "-b", "1X"}, 2, "1X is not a size: give a number of bytes");
-  expect_refused({"perf", "sendrecv", "--root", "no-port"}, 2);
-  expect_refused({"perf", "sendrecv", "--plugin", "/no/such/file.so"}, 3);
-  expect_refused({"perf", "sendrecv", "--plugin", plugin(), "--dev", "99"}, 3);
-  expect_refused({"perf", "sendrecv", "--dept", "1"}, 2,
-                 "Fix: nccl-gdr perf sendrecv --help lists");
-  expect_refused({"perf", "sendrecv", "--group", "8"}, 2, "Fix: add --test bw");
-  expect_refused({"perf", "sendrecv", "--seconds", "1", "-n", "5"}, 2,
-                 "--iters excludes --seconds");
-  for (const char* seconds : {"nan", "inf", "0", "-1"}) {
-    expect_refused({"perf", "sendrecv", "--seconds", seconds}, 2, "--seconds");
-  }
-}
-
-TEST(PerfTables, WhatTheVersionLacks_IsAnErrorBeforeTheRun) {
-  const auto refused = [](Words options, int code, const char* text) {
-    options.insert(options.begin(), {"perf", "sendrecv", "--plugin", OLD_REFERENCE_PLUGIN});
-    expect_refused(options, code, text);
+  const Words old = {"perf", "sendrecv", "--plugin", OLD_REFERENCE_PLUGIN};
+  auto with_old = [&](Words options) {
+    options.insert(options.begin(), old.begin(), old.end());
+    return options;
   };
-  refused({"--table", "9"}, 3, "exports no ncclNetPlugin_v9; it has the versions 8, 7, 6");
-  refused({"--table", "all"}, 2, "\"all\" is no version: it is none of newest and 6 to 12");
-  refused({"--table", "6", "--depth", "9"}, 3,
-          "--depth 9: version 6 of the table has at most 8 req");
-  refused({"-e", "2G"}, 3,
-          "messages of 2 GiB: version 8 of the table carries up to 1 GiB to device");
+  const Refused rows[] = {
+      {{"foo"}, 2, "foo; the subcommands are perf, conformance"},
+      {{"topo", "--gdr-level", "FOO"}, 2, "--gdr-level: \"FOO\" cannot be used: "},
+      {{"perf"}, 2},
+      {{"perf", "allreduce"}, 2, "perf allreduce; the subcommands are sendrecv, all_reduce\n"},
+      {{"perf", "all_reduce", "-b", "64", "-e", "8"}, 2},
+      {{"perf", "all_reduce", "--dtype", "half"}, 2},
+      {{"perf", "all_reduce", "-b", "1X"}, 2, "1X is not a size: give a number of bytes"},
+      {{"perf", "all_reduce", "--plugin", plugin(), "--rails", "0,99"}, 1, "device 99"},
+      {{"perf", "sendrecv", "--root", "no-port"}, 2},
+      {{"perf", "sendrecv", "--plugin", "/no/such/file.so"}, 3},
+      {{"perf", "sendrecv", "--plugin", plugin(), "--dev", "99"}, 3},
+      {{"perf", "sendrecv", "--dept", "1"}, 2, "Fix: nccl-gdr perf sendrecv --help lists"},
+      {{"perf", "sendrecv", "--group", "8"}, 2, "Fix: add --test bw"},
+      {{"perf", "sendrecv", "--seconds", "1", "-n", "5"}, 2, "--iters excludes --seconds"},
+      {{"perf", "sendrecv", "--seconds", "nan"}, 2, "--seconds"},
+      {{"perf", "sendrecv", "--seconds", "inf"}, 2, "--seconds"},
+      {{"perf", "sendrecv", "--seconds", "0"}, 2, "--seconds"},
+      {{"perf", "sendrecv", "--seconds", "-1"}, 2, "--seconds"},
+      // What the version of the table lacks.
+      {with_old({"--table", "9"}), 3, "exports no ncclNetPlugin_v9; it has the versions 8, 7, 6"},
+      {with_old({"--table", "all"}), 2, "\"all\" is no version: it is none of newest and 6 to 12"},
+      {with_old({"--table", "6", "--depth", "9"}), 3,
+       "--depth 9: version 6 of the table has at most 8 req"},
+      {with_old({"-e", "2G"}), 3,
+       "messages of 2 GiB: version 8 of the table carries up to 1 GiB to device"},
+  };
+  for (const Refused& row : rows) {
+    const ToolRun run = run_tool(row.words);
+    EXPECT_EQ(run.exit_code, row.code) << testing::PrintToString(row.words);
+    EXPECT_THAT(run.err, HasSubstr(row.text)) << testing::PrintToString(row.words);
+  }
 }
 
 TEST(Perf, LoggerOn_PrintsLinesLikeNccls) {
@@ -280,6 +264,37 @@ TEST(Perf, LoggerOn_PrintsLinesLikeNccls) {
       perf("sendrecv", {"-e", "8", "-n", "2"}, {"NCCL_DEBUG=INFO", "NCCL_DEBUG_SUBSYS=INIT,NET"});
   EXPECT_EQ(run.exit_code, 0) << run.err;
   EXPECT_THAT(run.err, testing::ContainsRegex(":[0-9]+:[0-9]+ \\[[0-9]+\\] NCCL INFO NET/"));
+}
+
+// The rows of a table in OSU's columns: size and value.
+std::vector<std::pair<size_t, double>> osu_rows(Words options) {
+  options.insert(options.begin(), "--osu");
+  const ToolRun run = perf("sendrecv", options);
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.out, testing::ContainsRegex("\n# Size +(Bandwidth .MB/s.|Latency .us.)\n"));
+  std::vector<std::pair<size_t, double>> rows;
+  std::istringstream in(run.out);
+  for (std::string line; std::getline(in, line);) {
+    if (line.empty() || line[0] == '#') continue;
+    std::istringstream fields(line);
+    auto& [bytes, value] = rows.emplace_back();
+    EXPECT_TRUE(fields >> bytes >> value && (fields >> std::ws).eof()) << line;
+  }
+  return rows;
+}
+
+TEST(PerfOsu, TwoColumns_HaveOsusSizesUnlessOthersAreGiven) {
+  const auto bandwidth = osu_rows({"--test", "bw", "-n", "2", "-w", "1"});
+  ASSERT_EQ(bandwidth.size(), 23u);
+  EXPECT_EQ(bandwidth.front().first, 1u);
+  EXPECT_EQ(bandwidth.back().first, size_t{4} << 20);
+  EXPECT_GT(bandwidth.back().second, 0);
+  const auto latency = osu_rows({"--test", "lat", "-b", "4", "-e", "64", "-f", "4", "-n", "10"});
+  ASSERT_EQ(latency.size(), 3u);
+  EXPECT_EQ(latency[2].first, 64u);
+  const json report = report_of("sendrecv", {"--osu", "-b", "8", "-e", "16", "-n", "2"});
+  EXPECT_GT(report["bandwidth"][1]["average_mib_s"], 0);
+  EXPECT_GT(report["latency"][1]["typical_us"], 0);
 }
 }  // namespace
 }  // namespace gdr::reference

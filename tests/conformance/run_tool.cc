@@ -8,8 +8,6 @@
 #include <memory>
 
 namespace gdr::reference {
-namespace {
-using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
 
 // Reads by position, since a program that still runs writes at the offset that it shares.
 std::string contents(std::FILE* file) {
@@ -21,12 +19,6 @@ std::string contents(std::FILE* file) {
   }
   return text;
 }
-
-struct RunningTool {
-  File out{std::tmpfile(), &std::fclose};
-  File err{std::tmpfile(), &std::fclose};
-  pid_t pid = -1;
-};
 
 RunningTool start_tool(const Words& args, const Words& env) {
   RunningTool tool;
@@ -57,6 +49,7 @@ ToolRun wait_for(const RunningTool& tool) {
   return run;
 }
 
+namespace {
 // Waits until rank 0 has printed where it listens. Returns that, or "" if it ended before.
 std::string printed_root(const RunningTool& rank0) {
   const std::string before = "rank 0 listens on ";

@@ -1,7 +1,11 @@
 // Runs nccl-gdr as a user does.
 #pragma once
 
+#include <sys/types.h>
+
 #include <array>
+#include <cstdio>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -14,6 +18,18 @@ struct ToolRun {
 };
 
 using Words = std::vector<std::string>;
+
+// A nccl-gdr that runs, and where it writes.
+struct RunningTool {
+  using File = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
+  File out{std::tmpfile(), &std::fclose};
+  File err{std::tmpfile(), &std::fclose};
+  pid_t pid = -1;
+};
+RunningTool start_tool(const Words& args, const Words& env = {});
+ToolRun wait_for(const RunningTool& tool);
+// Returns what has been written so far.
+std::string contents(std::FILE* file);
 
 // Runs nccl-gdr with this process's environment plus the "NAME=value" entries of env.
 ToolRun run_tool(const Words& args, const Words& env = {});
