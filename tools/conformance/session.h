@@ -39,7 +39,6 @@ class Session {
   ~Session();
 
   int rank() const { return rank_.rank(); }
-  int nranks() const { return rank_.nranks(); }
   const ConformanceOptions& options() const { return options_; }
   Net& net() const { return plugin_->net(); }
   Contract contract() const { return net().contract(); }

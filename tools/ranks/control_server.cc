@@ -1,6 +1,7 @@
 #include "tools/ranks/control_server.h"
 
 #include <fmt/format.h>
+#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -111,7 +112,6 @@ void ControlServer::finish_round() {
   for (Peer* peer : ready) {
     if (!write_all(peer->fd.get(), answer)) gone_[peer->rank] = true;
   }
-  ++rounds_;
 }
 
 void ControlServer::abandon_waiting(const std::string& why) {

@@ -20,9 +20,6 @@ class ControlServer {
   // Serves pending connections and frames; waits at most timeout_ms for the first.
   void serve(int timeout_ms);
 
-  // Number of finished rounds, which shows the progress of the whole run.
-  uint64_t rounds() const { return rounds_; }
-
  private:
   struct Peer {
     UniqueFd fd;
@@ -40,7 +37,6 @@ class ControlServer {
 
   int listener_;
   int nranks_;
-  uint64_t rounds_ = 0;
   std::vector<Peer> peers_;
   std::vector<bool> gone_;  // ranks that have closed their connection
 };

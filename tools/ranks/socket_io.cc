@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -19,20 +20,6 @@ struct FreeAddrInfo {
 };
 constexpr auto kRetryPause = std::chrono::milliseconds(20);
 constexpr int kPollMs = 100;
-}  // namespace
-
-Result<HostPort> parse_host_port(const std::string& text) {
-  size_t colon = text.rfind(':');
-  HostPort out;
-  if (colon != std::string::npos && colon > 0) {
-    out.host = text.substr(0, colon);
-    const char* end = text.data() + text.size();
-    auto [stop, error] = std::from_chars(text.data() + colon + 1, end, out.port);
-    if (error == std::errc() && stop == end) return out;
-  }
-  return fail(Code::kInvalidArgument,
-              fmt::format("\"{}\" is not an address; give HOST:PORT, the port 0..65535", text));
-}
 
 Result<sockaddr_in> resolve(const HostPort& address) {
   addrinfo hints{};
@@ -48,6 +35,20 @@ Result<sockaddr_in> resolve(const HostPort& address) {
   sockaddr_in out = *reinterpret_cast<const sockaddr_in*>(list->ai_addr);
   out.sin_port = htons(address.port);
   return out;
+}
+}  // namespace
+
+Result<HostPort> parse_host_port(const std::string& text) {
+  size_t colon = text.rfind(':');
+  HostPort out;
+  if (colon != std::string::npos && colon > 0) {
+    out.host = text.substr(0, colon);
+    const char* end = text.data() + text.size();
+    auto [stop, error] = std::from_chars(text.data() + colon + 1, end, out.port);
+    if (error == std::errc() && stop == end) return out;
+  }
+  return fail(Code::kInvalidArgument,
+              fmt::format("\"{}\" is not an address; give HOST:PORT, the port 0..65535", text));
 }
 
 Result<UniqueFd> listen_on(HostPort& address) {

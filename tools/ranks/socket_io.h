@@ -1,8 +1,6 @@
 // Reads and writes of whole buffers on blocking sockets with a deadline, and address parsing.
 #pragma once
 
-#include <netinet/in.h>
-
 #include <chrono>
 #include <string>
 #include <string_view>
@@ -21,8 +19,6 @@ struct HostPort {
 
 // Parses "HOST:PORT"; the host may be a name or an IPv4 address, the port is 0 to 65535.
 Result<HostPort> parse_host_port(const std::string& text);
-
-Result<sockaddr_in> resolve(const HostPort& address);
 
 // Opens a listening socket. Port 0 selects a free one, which address.port is set to.
 Result<UniqueFd> listen_on(HostPort& address);

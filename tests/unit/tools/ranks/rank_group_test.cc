@@ -128,6 +128,7 @@ TEST(GatheredFrame, RoundTrip_KeepsEveryPartAndAnythingElseIsRejected) {
     EXPECT_FALSE(parse_gathered(whole.substr(0, length), 2, &parts)) << length;
   }
   EXPECT_FALSE(parse_gathered(whole + "x", 2, &parts));
+  EXPECT_FALSE(parse_gathered(whole, 1, &parts));
   EXPECT_FALSE(parse_gathered(whole, 3, &parts));
   EXPECT_FALSE(parse_gathered("g\x91\x05", 1, &parts)) << "not a text";
 }
