@@ -54,12 +54,6 @@ class CompareSettingTest(unittest.TestCase):
         self.assertEqual(warnings_of(done.stderr), "ffssssffffss", done.stderr)
         self.assertNotIn("MiB", done.stdout)
 
-    def test_NothingChecked_IsPrinted(self):
-        done = compare("NCCL_IB_QPS_PER_CONNECTION=2", "-e", "8", "--test", "bw", "--no-check",
-                       "--rounds", "1")
-        self.assert_succeeded(done)
-        self.assertTrue(done.stdout.endswith("\n# nothing verified (--no-check)\n"), done.stdout)
-
     def test_WrongData_IsCountedOverAllRoundsAndFails(self):
         done = run_script("--with", "REFERENCE_PLUGIN_DEFECT=corrupts_large", "--rounds", "2",
                           "sendrecv", "--plugin", os.environ["REFERENCE_PLUGIN"], "-b", "8M", "-e",

@@ -227,7 +227,6 @@ constexpr Defect kConvertedDefects[] = {
     {"long_handle", "C10-listen", "past the 128 bytes"},
     {"corrupts_large", "C20-sizes", "is wrong"},
     {"wrong_size", "C21-larger-buffer", "reported size"},
-    {"needs_sizes", "C22-null-sizes", "crash"},
     {"full_is_error", "C30-request-limit", "irecv returned"},
     {"leaves_request", "C32-request-overwritten", "isend succeeded and did not overwrite"},
     {"takes_any_memory", "C42-bad-memory-type", "regMr accepted"},
