@@ -132,6 +132,8 @@ INSTANTIATE_TEST_SUITE_P(
                {"mlx5_bf0", "mlx5_bf1"}},
         // No GPU, so every port is a rail.
         Golden{"cases/nogpu.xml", {}},
+        // The GPU and the NIC are below switches that a cable joins.
+        Golden{"cases/pcilink.xml", {"mlx5_0 PXB"}},
         // A port of four times the speed far from all GPUs, with a quarter of the bandwidth.
         Golden{"cases/slowmany.xml",
                {"mlx5_0 PIX", "mlx5_1 PIX", "mlx5_2 PIX", "mlx5_3 PIX", "mlx5_4 PIX", "mlx5_5 PIX",

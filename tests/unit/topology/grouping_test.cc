@@ -21,22 +21,19 @@ RailDecision with_map(Machine machine, const std::string& map) {
   return scene_of(std::move(machine), {}, options);
 }
 
-// Two GPUs and two HCAs on one switch, which has no ids.
 Machine one_switch() {
-  Machine machine = two_sockets();
-  const int parent = add_switch(&machine, bdf_of(1), Attachment{-1, 0, -1});
+  Machine machine = machine_with_one_switch();
   machine.switches[0].ids = {};
-  for (int i = 0; i < 2; ++i) {
-    machine.gpus.push_back(make_gpu(bdf_of(0x10 + i), Attachment{parent, 0, -1}));
-    machine.hcas.push_back(
-        make_hca("mlx5_" + std::to_string(i), bdf_of(0x20 + i), Attachment{parent, 0, -1}));
-  }
   return machine;
+}
+
+Machine grouped_of(const RailDecision& scene) {
+  return group_under_switches(scene.machine, scene.plan);
 }
 
 TEST(GroupUnderSwitches, FlatMachine_EachGpuIsPixToItsOwnHcaOnly) {
   RailDecision scene = scene_of(flat(4, 4));
-  Machine grouped = group_under_switches(scene.machine, scene.plan);
+  Machine grouped = grouped_of(scene);
   PathTable paths(grouped);
   EXPECT_THAT(switches_of(grouped),
               ElementsAre("ffff:ff:01.0", "ffff:ff:02.0", "ffff:ff:03.0", "ffff:ff:04.0"));
@@ -51,23 +48,23 @@ TEST(GroupUnderSwitches, FlatMachine_EachGpuIsPixToItsOwnHcaOnly) {
 
 TEST(GroupUnderSwitches, GpusOfOneRail_ShareASwitch) {
   RailDecision scene = scene_of(flat(4, 2));
-  Machine grouped = group_under_switches(scene.machine, scene.plan);
+  Machine grouped = grouped_of(scene);
   EXPECT_EQ(grouped.switches.size(), 2u);
   EXPECT_EQ(grouped.gpus[0].at, grouped.gpus[1].at);
   EXPECT_EQ(grouped.gpus[2].at, grouped.gpus[3].at);
 }
 
-TEST(GroupUnderSwitches, RailsNearestAlready_ChangeNothing) {
-  for (const Machine& machine : {two_sockets_with_switches(), lopsided(), flat(8, 1)}) {
+TEST(GroupUnderSwitches, RailsNearestAlreadyOrNone_ChangeNothing) {
+  for (const Machine& machine : {two_sockets_with_switches(), lopsided(), flat(8, 1), flat(2, 0)}) {
     RailDecision scene = scene_of(machine);
-    EXPECT_EQ(group_under_switches(scene.machine, scene.plan).gpus, scene.machine.gpus);
-    EXPECT_EQ(group_under_switches(scene.machine, scene.plan).hcas, scene.machine.hcas);
+    EXPECT_EQ(grouped_of(scene).gpus, scene.machine.gpus);
+    EXPECT_EQ(grouped_of(scene).hcas, scene.machine.hcas);
   }
 }
 
 TEST(GroupUnderSwitches, GpusOfOneSwitch_StayBelowIt) {
   RailDecision scene = scene_of(one_switch());
-  Machine grouped = group_under_switches(scene.machine, scene.plan);
+  Machine grouped = grouped_of(scene);
   EXPECT_THAT(switches_of(grouped), ElementsAre("0000:01:00.0", "ffff:ff:01.0", "ffff:ff:02.0"));
   EXPECT_EQ(grouped.switches[1].at.parent, 0);
   EXPECT_EQ(grouped.switches[2].at.parent, 0);
@@ -81,7 +78,7 @@ TEST(GroupUnderSwitches, SwitchWithTheGroupsGpusOnly_GetsItsHcas) {
   RailDecision scene = with_map(two_sockets_with_switches(),
                                 "0=mlx5_3;1=mlx5_3;2=mlx5_1;3=mlx5_1;4=mlx5_2;5=mlx5_2;"
                                 "6=mlx5_0;7=mlx5_0");
-  Machine grouped = group_under_switches(scene.machine, scene.plan);
+  Machine grouped = grouped_of(scene);
   EXPECT_THAT(switches_of(grouped),
               ElementsAre("0000:11:00.0", "0000:31:00.0", "0000:51:00.0", "0000:71:00.0"));
   EXPECT_EQ(grouped.hcas[3].at, grouped.gpus[0].at);
@@ -94,8 +91,7 @@ TEST(GroupUnderSwitches, SwitchThatLosesItsDevices_IsDropped) {
   const int parent = add_switch(&machine, bdf_of(0x3f), Attachment{-1, 0, -1});
   machine.hcas[1].at.parent = parent;
   RailDecision scene = scene_of(machine);
-  EXPECT_THAT(switches_of(group_under_switches(scene.machine, scene.plan)),
-              ElementsAre("ffff:ff:01.0", "ffff:ff:02.0"));
+  EXPECT_THAT(switches_of(grouped_of(scene)), ElementsAre("ffff:ff:01.0", "ffff:ff:02.0"));
 }
 
 TEST(GroupUnderSwitches, ExcludedPort_StaysWhereItIs) {
@@ -104,7 +100,7 @@ TEST(GroupUnderSwitches, ExcludedPort_StaysWhereItIs) {
   machine.hcas.back().ports[0].speed_mbps = 25000;
   machine.hcas.back().ids.device = 0x1015;  // of another model
   RailDecision scene = scene_of(machine);
-  Machine grouped = group_under_switches(scene.machine, scene.plan);
+  Machine grouped = grouped_of(scene);
   EXPECT_EQ(grouped.switches[grouped.hcas.back().at.parent].bdf.to_string(), "0000:01:00.0");
 }
 
@@ -112,30 +108,27 @@ TEST(GroupUnderSwitches, HcaOnAnotherNode_MovesToTheGpu) {
   RailDecision scene = with_map(two_sockets_with_switches(),
                                 "0=mlx5_3;1=mlx5_0;2=mlx5_1;3=mlx5_1;4=mlx5_2;5=mlx5_2;6=mlx5_2;"
                                 "7=mlx5_2");
-  Machine grouped = group_under_switches(scene.machine, scene.plan);
+  Machine grouped = grouped_of(scene);
   EXPECT_EQ(grouped.gpus[0].at.parent, grouped.hcas[3].at.parent);
   EXPECT_EQ(grouped.numa_nodes[grouped.hcas[3].at.numa].id, 0);
 }
 
 TEST(GroupUnderSwitches, HcaOfTwoGroups_GoesToThatOfAGpusFirstRail) {
   RailDecision scene = with_map(flat(2, 2), "0=mlx5_0,mlx5_1;1=mlx5_1");
-  Machine grouped = group_under_switches(scene.machine, scene.plan);
+  Machine grouped = grouped_of(scene);
   EXPECT_EQ(grouped.hcas[0].at, grouped.gpus[0].at);
   EXPECT_EQ(grouped.hcas[1].at, grouped.gpus[1].at);
 }
 
 TEST(GroupUnderSwitches, GroupOverTwoNodes_ServesTheNodeWithMoreGpus) {
-  Machine machine = two_sockets();
-  for (int i = 0; i < 3; ++i) {
-    machine.gpus.push_back(make_gpu(bdf_of(0x10 + i), Attachment{-1, i == 0 ? 0 : 1, -1}));
-  }
-  for (int i = 0; i < 2; ++i) {
-    machine.hcas.push_back(
-        make_hca("mlx5_" + std::to_string(i), bdf_of(0x20 + i), Attachment{-1, 1, -1}));
-  }
+  Machine machine = flat(3, 2);
+  machine.packages = two_sockets().packages;
+  machine.numa_nodes = two_sockets().numa_nodes;
+  for (Gpu& gpu : machine.gpus) gpu.at.numa = &gpu == &machine.gpus[0] ? 0 : 1;
+  for (Hca& hca : machine.hcas) hca.at.numa = 1;
   RailDecision scene = with_map(machine, "0=mlx5_0;1=mlx5_0;2=mlx5_0");
   scene.plan.rails.push_back(Rail{1, {1, 0}, true, ""});  // a rail that no GPU uses
-  Machine grouped = group_under_switches(scene.machine, scene.plan);
+  Machine grouped = grouped_of(scene);
   EXPECT_EQ(grouped.gpus[0].at, scene.machine.gpus[0].at);
   EXPECT_EQ(grouped.gpus[1].at, grouped.gpus[2].at);
   EXPECT_EQ(PathTable(grouped).gpu_hca(1, 0), PathClass::kPix);
@@ -148,7 +141,7 @@ TEST(GroupUnderSwitches, HcasOfOneFunction_MoveTogether) {
   machine.hcas.push_back(make_hca("mlx5_2", bdf_of(0x50), machine.hcas[0].at));
   RailDecision scene = with_map(machine, "0=mlx5_0;1=mlx5_1");
   scene.plan.rails.push_back(Rail{2, {2, 0}, true, ""});
-  Machine grouped = group_under_switches(scene.machine, scene.plan);
+  Machine grouped = grouped_of(scene);
   EXPECT_EQ(grouped.hcas[0].at, grouped.hcas[1].at);
   EXPECT_EQ(grouped.gpus[0].at, grouped.gpus[1].at);
 }
@@ -159,20 +152,15 @@ TEST(GroupUnderSwitches, PartitionsOfAGpu_StayTogether) {
   for (int i = 0; i < 2; ++i) machine.gpus[i].partition = i;
   machine.gpus.push_back(make_gpu(bdf_of(0x18), machine.gpus[0].at));
   RailDecision scene = with_map(machine, "0=mlx5_0;1=mlx5_1;2=mlx5_2");
-  Machine grouped = group_under_switches(scene.machine, scene.plan);
+  Machine grouped = grouped_of(scene);
   EXPECT_EQ(grouped.gpus[0].at, grouped.gpus[1].at);
   EXPECT_EQ(grouped.hcas[1].at.parent, grouped.gpus[0].at.parent);
   EXPECT_NE(grouped.gpus[2].at, grouped.gpus[0].at);
 }
 
-TEST(GroupUnderSwitches, GpuWithoutRail_IsNotMoved) {
-  RailDecision scene = scene_of(flat(2, 0));
-  EXPECT_EQ(group_under_switches(scene.machine, scene.plan).gpus, scene.machine.gpus);
-}
-
 TEST(GroupUnderSwitches, ManyGroups_HaveDifferentAddresses) {
   RailDecision scene = scene_of(flat(33, 33));
-  Machine grouped = group_under_switches(scene.machine, scene.plan);
+  Machine grouped = grouped_of(scene);
   ASSERT_EQ(grouped.switches.size(), 33u);
   for (size_t i = 1; i < 33; ++i) EXPECT_LT(grouped.switches[i - 1].bdf, grouped.switches[i].bdf);
 }

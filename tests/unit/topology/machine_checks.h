@@ -137,6 +137,21 @@ inline Machine checked(const Result<Machine>& machine) {
   return *machine;
 }
 
+// Expects a reader to give an error or a machine for a text that is damaged in `count` ways.
+template <class Read>
+void expect_damage_survived(const std::string& text, int count, const Read& read) {
+  ASSERT_FALSE(text.empty());
+  std::mt19937 random(11);
+  for (int i = 0; i < count; ++i) {
+    const Result<Machine> machine = read(mutate(text, &random));
+    if (machine) {
+      expect_consistent(*machine);
+    } else {
+      EXPECT_FALSE(machine.error().text.empty());
+    }
+  }
+}
+
 inline std::string error_of(const Result<Machine>& machine) {
   return machine ? "no error" : machine.error().text;
 }

@@ -38,8 +38,6 @@ size_t add_hca(Machine* machine, const char* bdf, const PciPosition& position) {
 }
 
 NvLink to_gpu(const char* bdf) { return NvLink{NvLink::To::kGpu, at(bdf), 4}; }
-const std::vector<const char*> kSwitchA1 = {"00:01.0", "01:00.0", "02:00.0"};
-const std::vector<const char*> kSwitchA2 = {"00:01.0", "01:00.0", "02:01.0"};
 
 TEST(Attach, EvenNumberOfBridges_MakesTheRootPortTheSwitch) {
   Machine machine;
@@ -57,19 +55,17 @@ Machine cascade(const PciIds& above, const PciIds& below_it) {
   return machine;
 }
 
-TEST(PathClass, PartsOfABroadcomSwitch_AreOneSwitch) {
-  PciIds gen4{0x1000, 0xc010, 0x1000, 0xa023};
-  EXPECT_EQ(PathTable(cascade(gen4, gen4)).gpu_hca(0, 0), PathClass::kPix);
-  PciIds gen5{0x1000, 0xc030, 0x1000, 0x0003}, inner{0x1000, 0xc030, 0x1000, 0x1003};
-  EXPECT_EQ(PathTable(cascade(gen5, inner)).gpu_hca(0, 0), PathClass::kPix);
-}
-
-TEST(PathClass, OtherSwitchesInACascade_StaySeparate) {
-  PciIds gen4{0x1000, 0xc010, 0x1000, 0xa023}, other{0x1000, 0xc010, 0x1000, 0x1003};
-  PciIds gen5{0x1000, 0xc030, 0x1000, 0x0003};
-  EXPECT_EQ(PathTable(cascade(gen4, other)).gpu_hca(0, 0), PathClass::kPxb);
-  EXPECT_EQ(PathTable(cascade(other, gen4)).gpu_hca(0, 0), PathClass::kPxb);
-  EXPECT_EQ(PathTable(cascade(gen5, gen5)).gpu_hca(0, 0), PathClass::kPxb);
+TEST(PathClass, PartsOfABroadcomSwitch_AreOneAndOthersOfACascadeAreNot) {
+  const PciIds gen4{0x1000, 0xc010, 0x1000, 0xa023}, other{0x1000, 0xc010, 0x1000, 0x1003};
+  const PciIds gen5{0x1000, 0xc030, 0x1000, 0x0003}, inner{0x1000, 0xc030, 0x1000, 0x1003};
+  const auto path = [](const PciIds& above, const PciIds& below_it) {
+    return PathTable(cascade(above, below_it)).gpu_hca(0, 0);
+  };
+  EXPECT_EQ(path(gen4, gen4), PathClass::kPix);
+  EXPECT_EQ(path(gen5, inner), PathClass::kPix);
+  EXPECT_EQ(path(gen4, other), PathClass::kPxb);
+  EXPECT_EQ(path(other, gen4), PathClass::kPxb);
+  EXPECT_EQ(path(gen5, gen5), PathClass::kPxb);
 }
 
 TEST(PathClass, OneNumaNode_IsPhbAndShownAsNodeAcrossHostBridges) {
@@ -98,23 +94,19 @@ TEST(PathClass, UnknownNumaNode_IsANodeOfItsOwn) {
   EXPECT_EQ(paths.gpu_hca(0, 1), PathClass::kSys);
 }
 
-TEST(PathClass, C2cToTheCpuOfTheHca_IsPhb) {
+TEST(PathClass, C2cToTheCpuOfTheHca_IsPhbAndBesideASwitchPix) {
   Machine machine;
   size_t gpu = add_gpu(&machine, "0009:01:00.0", below({"0009:00:00.0"}, 0));
   machine.gpus[gpu].c2c_links = 10;
   add_hca(&machine, "0000:01:00.0", below({"0000:00:00.0"}, 0, 0x10));
   add_hca(&machine, "0010:01:00.0", below({"0010:00:00.0"}, 1, 0x20));
+  gpu = add_gpu(&machine, "03:00.0", below({"00:01.0", "01:00.0", "02:00.0"}));
+  machine.gpus[gpu].c2c_links = 10;
+  add_hca(&machine, "04:00.0", below({"00:01.0", "01:00.0", "02:01.0"}));
   PathTable paths(machine);
   EXPECT_EQ(paths.gpu_hca(0, 0), PathClass::kPhb);
   EXPECT_EQ(paths.gpu_hca(0, 1), PathClass::kSys);
-}
-
-TEST(PathClass, C2cBesideASwitch_StaysPix) {
-  Machine machine;
-  size_t gpu = add_gpu(&machine, "03:00.0", below(kSwitchA1));
-  machine.gpus[gpu].c2c_links = 10;
-  add_hca(&machine, "04:00.0", below(kSwitchA2));
-  EXPECT_EQ(PathTable(machine).gpu_hca(0, 0), PathClass::kPix);
+  EXPECT_EQ(paths.gpu_hca(1, 2), PathClass::kPix);
 }
 
 TEST(PathClass, NvLinks_AreNearerThanPcie) {
@@ -142,28 +134,6 @@ TEST(PathClass, GpusWithC2cToOneCpu_AreC2c) {
   EXPECT_EQ(PathTable(machine).gpu_gpu(0, 2), PathClass::kSys);
   machine.gpus[1].c2c_links = 0;
   EXPECT_EQ(PathTable(machine).gpu_gpu(0, 1), PathClass::kPhb);
-}
-
-TEST(PathClass, SwitchesCabledToEachOther_ArePxb) {
-  Machine machine;
-  for (int i = 0; i < 3; ++i) {
-    Switch one;
-    one.bdf = *Bdf::parse("0000:" + std::to_string(i + 1) + "0:00.0");
-    one.at.numa = numa_index(&machine, i);
-    machine.switches.push_back(one);
-  }
-  machine.switches[0].peers = {machine.switches[1].bdf};
-  Gpu gpu;
-  gpu.at = Attachment{0, 0, -1, -1};
-  machine.gpus.push_back(gpu);
-  for (int parent : {1, 2}) {
-    Hca hca;
-    hca.at = Attachment{parent, parent, -1, -1};
-    machine.hcas.push_back(hca);
-  }
-  PathTable paths(machine);
-  EXPECT_EQ(paths.gpu_hca(0, 0), PathClass::kPxb);
-  EXPECT_EQ(paths.gpu_hca(0, 1), PathClass::kSys);
 }
 
 TEST(PathClass, Names_AreNcclsInItsOrder) {

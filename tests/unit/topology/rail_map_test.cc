@@ -12,23 +12,19 @@ namespace {
 using ::testing::HasSubstr;
 
 TEST(RailMap, Text_GivesGpusAndTheirTargets) {
-  Result<RailMap> map = RailMap::parse("GPU0=mlx5_0; 1 = mlx5_3:2 , mlx5_4 ;0000:1b:00.0=mlx5_9");
+  Result<RailMap> map =
+      RailMap::parse("GPU0=mlx5_0; 1 = mlx5_3:2 , mlx5_4 ;0000:1b:00.0=mlx5_9;2=0102:00:00.0");
   ASSERT_TRUE(map) << map.error().text;
-  ASSERT_EQ(map->entries().size(), 3u);
+  ASSERT_EQ(map->entries().size(), 4u);
   EXPECT_EQ(map->entries()[0].index, 0);
   EXPECT_EQ(map->entries()[0].targets[0].hca, "mlx5_0");
   EXPECT_EQ(map->entries()[0].targets[0].port, -1);
   ASSERT_EQ(map->entries()[1].targets.size(), 2u);
   EXPECT_EQ(map->entries()[1].targets[0].port, 2);
   EXPECT_EQ(map->entries()[2].bdf, Bdf::parse("1b:00.0"));
-  EXPECT_EQ(map->to_string(), "GPU0=mlx5_0;1=mlx5_3:2,mlx5_4;0000:1b:00.0=mlx5_9");
-}
-
-TEST(RailMap, AddressOfAnHca_IsNotSplitAtItsColons) {
-  Result<RailMap> map = RailMap::parse("GPU0=0102:00:00.0");
-  ASSERT_TRUE(map) << map.error().text;
-  EXPECT_EQ(map->entries()[0].targets[0].hca, "0102:00:00.0");
-  EXPECT_EQ(map->entries()[0].targets[0].port, -1);
+  EXPECT_EQ(map->entries()[3].targets[0].hca, "0102:00:00.0") << "not split at its colons";
+  EXPECT_EQ(map->entries()[3].targets[0].port, -1);
+  EXPECT_EQ(map->to_string(), "GPU0=mlx5_0;1=mlx5_3:2,mlx5_4;0000:1b:00.0=mlx5_9;2=0102:00:00.0");
 }
 
 TEST(RailMap, File_HasLinesAndComments) {
@@ -41,13 +37,12 @@ TEST(RailMap, File_HasLinesAndComments) {
   EXPECT_EQ(map->entries()[0].targets[0].hca, "mlx5_0");
 }
 
-TEST(RailMap, MissingFile_IsAnErrorThatNamesBothMistakes) {
+TEST(RailMap, MissingFileOrFolder_IsAnError) {
   Result<RailMap> map = RailMap::parse("/nonexistent/map");
   ASSERT_FALSE(map);
   EXPECT_THAT(map.error().text, HasSubstr("no file"));
+  EXPECT_FALSE(RailMap::parse("/"));
 }
-
-TEST(RailMap, Folder_IsAnError) { EXPECT_FALSE(RailMap::parse("/")); }
 
 TEST(RailMap, BadEntries_AreQuotedInTheError) {
   for (const char* text : {"=mlx5_0", "GPU0=", "GPU0=mlx5_0,", "GPU0=mlx5_0:0", "GPU0=mlx5_0:x",

@@ -135,25 +135,21 @@ TEST_F(Rails, PortDown_KeepsItsNumberAndItsGpuGetsTheNextNearest) {
   EXPECT_THAT(by_gpu(), ElementsAre("mlx5_0", "mlx5_0", "mlx5_2"));
 }
 
-TEST_F(Rails, VirtualFunctionBesideItsPhysicalOne_IsExcluded) {
+TEST_F(Rails, VirtualFunction_IsARailWhereItsPhysicalOneIsNotThere) {
   gpu(1);
   Bdf physical = *hca(1).bdf;
   hca(1).physical_function = physical;
   plan();
   EXPECT_THAT(by_gpu(), ElementsAre("mlx5_0"));
   EXPECT_THAT(why_excluded("mlx5_1"), HasSubstr("virtual function of mlx5_0"));
-}
-
-TEST_F(Rails, VirtualFunctionAlone_IsARail) {
-  gpu(1);
-  hca(1).physical_function = Bdf{9, 9, 9, 0};
+  machine_.hcas[1].physical_function = Bdf{9, 9, 9, 0};
   plan();
-  EXPECT_THAT(by_gpu(), ElementsAre("mlx5_0"));
+  EXPECT_THAT(by_gpu(), ElementsAre("mlx5_0,mlx5_1"));
 }
 
-TEST_F(Rails, NamedPort_IsARailWhateverItsDistance) {
+TEST_F(Rails, NamedPort_IsARailWhateverItsDistanceAndSpeed) {
   gpu(1), gpu(2);
-  hca(1), hca(2), hca(0, 100);
+  hca(1), hca(2), hca(0, 25);
   options_.named = {NamedPort{"mlx5_2", -1, -1}};
   plan();
   EXPECT_EQ(plan_.rails.size(), 3u);

@@ -10,14 +10,27 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-class SlowPorts : public RailsFixture {};
+class SlowPorts : public RailsFixture {
+ protected:
+  // HCAs of an older model with 25 Gb/s, or of a newer one with 400.
+  Hca& old_hca(int number) {
+    Hca& one = hca(number, 25);
+    one.ids = PciIds{0x15b3, 0x1015, 1, 1};
+    return one;
+  }
+  Hca& new_hca(int number) {
+    Hca& one = hca(number, 400);
+    one.ids = PciIds{0x15b3, 0x1021, 2, 2};
+    return one;
+  }
+};
 
 // The speed that a port reports while it is down means nothing; that of another card of its make
 // does.
 TEST_F(SlowPorts, PortThatIsDown_HasTheSpeedOfItsModel) {
   gpu(0), gpu(0);
-  for (int i = 0; i < 2; ++i) hca(0, 25).ids = PciIds{0x15b3, 0x1015, 1, 1};
-  for (int i = 0; i < 2; ++i) hca(0, 400).ids = PciIds{0x15b3, 0x1021, 2, 2};
+  for (int i = 0; i < 2; ++i) old_hca(0);
+  for (int i = 0; i < 2; ++i) new_hca(0);
   machine_.hcas[0].ports[0] = Port{1, Port::State::kDown, 40000, Port::LinkLayer::kEthernet};
   plan();
   EXPECT_THAT(why_excluded("mlx5_0"), HasSubstr("slow: 25 Gb/s"));
@@ -26,7 +39,7 @@ TEST_F(SlowPorts, PortThatIsDown_HasTheSpeedOfItsModel) {
 
 TEST_F(SlowPorts, LinkThatCameUpSlowly_IsARail) {
   gpu(0), gpu(0);
-  for (int i = 0; i < 2; ++i) hca(0, 400).ids = PciIds{0x15b3, 0x1021, 2, 2};
+  for (int i = 0; i < 2; ++i) new_hca(0);
   machine_.hcas[0].ports[0].speed_mbps = 100000;
   plan();
   EXPECT_THAT(by_gpu(), ElementsAre("mlx5_0", "mlx5_1"));
@@ -35,8 +48,8 @@ TEST_F(SlowPorts, LinkThatCameUpSlowly_IsARail) {
 // A management port takes no part, whether its link is up or down.
 TEST_F(SlowPorts, OnlyPortOfItsModelIsDown_IsExcludedBesideOthers) {
   gpu(0), gpu(0);
-  hca(0, 25).ids = PciIds{0x15b3, 0x1015, 1, 1};
-  for (int i = 0; i < 2; ++i) hca(0, 400).ids = PciIds{0x15b3, 0x1021, 2, 2};
+  old_hca(0);
+  for (int i = 0; i < 2; ++i) new_hca(0);
   plan();
   EXPECT_THAT(why_excluded("mlx5_0"), HasSubstr("slow: 25 Gb/s"));
   machine_.hcas[0].ports[0].state = Port::State::kDown;
@@ -47,23 +60,15 @@ TEST_F(SlowPorts, OnlyPortOfItsModelIsDown_IsExcludedBesideOthers) {
 
 TEST_F(SlowPorts, FastPortThatIsDown_StillMakesOthersSlow) {
   gpu(1), gpu(2);
-  hca(1, 25).ids = PciIds{0x15b3, 0x1015, 1, 1};
-  hca(1, 400).ids = PciIds{0x15b3, 0x1021, 2, 2};
-  hca(2, 400).ids = PciIds{0x15b3, 0x1021, 2, 2};
+  old_hca(1);
+  new_hca(1);
+  new_hca(2);
   machine_.hcas[1].ports[0] = Port{1, Port::State::kDown, 10000, Port::LinkLayer::kInfiniBand};
   plan();
   EXPECT_THAT(why_excluded("mlx5_0"), HasSubstr("slow"));
   ASSERT_EQ(plan_.rails.size(), 2u);
   EXPECT_FALSE(plan_.rails[0].usable);
   EXPECT_THAT(by_gpu(), ElementsAre("mlx5_2", "mlx5_2"));
-}
-
-TEST_F(SlowPorts, NamedPort_IsKeptWhateverItsSpeed) {
-  gpu(1);
-  hca(1, 25), hca(1, 400);
-  options_.named = {NamedPort{"mlx5_0", -1, -1}};
-  plan();
-  EXPECT_EQ(plan_.rails.size(), 2u);
 }
 
 TEST_F(SlowPorts, VirtualFunctionFasterThanItsPhysicalOne_DoesNotExcludeThat) {

@@ -57,23 +57,19 @@ TEST(GpuLinksWithoutNvml, Load_IsAskedAndUnloaded) {
   EXPECT_FALSE(nvml_is_loaded());
 }
 
-TEST(GpuLinksWithoutNvml, KnownFromAFile_StaysKnown) {
-  auto machine = nccl_xml_text(
-      "<system><cpu numaid='0'><pci busid='0000:1a:00.0' class='0x030200'><gpu sm='90'/></pci>"
-      "</cpu></system>");
-  ASSERT_TRUE(machine.has_value()) << machine.error().text;
-  EXPECT_TRUE(machine->gpu_links_known);
-  EXPECT_FALSE(add_gpu_links(&*machine, LoadNvml::kOnlyIfLoaded));
-  EXPECT_TRUE(machine->gpu_links_known);
-}
-
 // The clouds' files have no <gpu>.
-TEST(GpuLinksWithoutNvml, FileWithoutGpuElements_LeavesLinksUnknown) {
-  auto machine = nccl_xml_text(
-      "<system><cpu numaid='0'><pci busid='0000:1a:00.0' class='0x030200'/></cpu></system>");
-  ASSERT_TRUE(machine.has_value()) << machine.error().text;
-  ASSERT_EQ(machine->gpus.size(), 1u);
-  EXPECT_FALSE(machine->gpu_links_known);
+TEST(GpuLinksWithoutNvml, LinksOfAFile_AreKnownWhereItHasGpuElements) {
+  const std::pair<const char*, bool> cases[] = {{"<gpu sm='90'/>", true}, {"", false}};
+  for (const auto& [element, known] : cases) {
+    auto machine = nccl_xml_text(
+        std::string("<system><cpu numaid='0'><pci busid='0000:1a:00.0' class='0x030200'>") +
+        element + "</pci></cpu></system>");
+    ASSERT_TRUE(machine.has_value()) << machine.error().text;
+    ASSERT_EQ(machine->gpus.size(), 1u);
+    EXPECT_EQ(machine->gpu_links_known, known);
+    EXPECT_FALSE(add_gpu_links(&*machine, LoadNvml::kOnlyIfLoaded));
+    EXPECT_EQ(machine->gpu_links_known, known);
+  }
 }
 
 class GpuLinks : public MadeSysfs {
@@ -170,14 +166,6 @@ TEST_F(GpuLinks, LinkThatIsDownOrWithoutP2p_IsNotCounted) {
   }
 }
 
-TEST_F(GpuLinks, GpuWithoutNvLink_IsKnownToHaveNone) {
-  Machine machine = machine_with_gpus(1);
-  show(0, 89, {});
-  EXPECT_TRUE(add(&machine));
-  EXPECT_TRUE(machine.gpu_links_known);
-  EXPECT_THAT(machine.gpus[0].nvlinks, IsEmpty());
-}
-
 TEST_F(GpuLinks, C2cLinks_AreCountedWhereUp) {
   Machine machine = machine_with_gpus(1);
   show(0, 90, {}).c2c_links = {{}, {.up = false}, {}, {.has_bandwidth = false}, {}};
@@ -185,6 +173,8 @@ TEST_F(GpuLinks, C2cLinks_AreCountedWhereUp) {
   EXPECT_EQ(machine.gpus[0].c2c_links, 3);
   EXPECT_EQ(machine.gpus[0].c2c_mb_per_s, 44712);
   EXPECT_EQ(machine.gpus[0].compute_capability, 90);
+  EXPECT_TRUE(machine.gpu_links_known);
+  EXPECT_THAT(machine.gpus[0].nvlinks, IsEmpty());
 }
 
 // The fake has three quarters of it free.
@@ -209,20 +199,17 @@ TEST_F(GpuLinks, LinksThatAreKnown_StayAsTheyAre) {
   EXPECT_EQ(machine.gpus[1].c2c_links, 10);
 }
 
-TEST_F(GpuLinks, GpuThatNvmlDoesNotShow_StaysUnknown) {
-  Machine machine = machine_with_gpus(2);
-  show(1, 90, links(18, "0000:C1:00.0"));
-  EXPECT_FALSE(add(&machine));
-  EXPECT_FALSE(machine.gpu_links_known);
-  EXPECT_THAT(machine.gpus[0].nvlinks, IsEmpty());
-  EXPECT_THAT(machine.gpus[1].nvlinks, ElementsAre(to_switch(18)));
-}
-
-TEST_F(GpuLinks, GpuThatNvmlDoesNotShow_StaysKnownFromAFile) {
-  Machine machine = machine_with_gpus(1);
-  machine.gpu_links_known = true;
-  EXPECT_FALSE(add(&machine));
-  EXPECT_TRUE(machine.gpu_links_known);
+TEST_F(GpuLinks, GpuThatNvmlDoesNotShow_StaysAsItWas) {
+  for (bool known : {false, true}) {
+    Machine machine = machine_with_gpus(2);
+    machine.gpu_links_known = known;
+    nvml_->gpus.clear();
+    show(1, 90, links(18, "0000:C1:00.0"));
+    EXPECT_FALSE(add(&machine));
+    EXPECT_EQ(machine.gpu_links_known, known);
+    EXPECT_THAT(machine.gpus[0].nvlinks, IsEmpty());
+    EXPECT_THAT(machine.gpus[1].nvlinks, ElementsAre(to_switch(18)));
+  }
 }
 
 TEST_F(GpuLinks, CallThatFailsOfOneGpu_LeavesTheOthersTheirLinks) {
@@ -241,18 +228,14 @@ TEST_F(GpuLinks, CallThatFailsOfOneGpu_LeavesTheOthersTheirLinks) {
   }
 }
 
-// An old driver: NCCL counts no links either.
-TEST_F(GpuLinks, FieldsThatTheDriverDoesNotKnow_AreNoLinks) {
+// An old driver does not know the fields: NCCL counts no links either.
+TEST_F(GpuLinks, OldDriverOrNvmlThatDoesNotStart_HasNoLinks) {
   Machine machine = machine_with_gpus(1);
   show(0, 90, links(18, "0000:C1:00.0")).failing["nvmlDeviceGetFieldValues"] =
       nvml::kErrorNotSupported;
   EXPECT_TRUE(add(&machine));
   EXPECT_THAT(machine.gpus[0].nvlinks, IsEmpty());
-}
-
-TEST_F(GpuLinks, NvmlThatDoesNotStart_LeavesLinksUnknown) {
-  Machine machine = machine_with_gpus(1);
-  show(0, 90, links(18, "0000:C1:00.0"));
+  nvml_->gpus[0].failing.clear();
   nvml_->init_returns = nvml::kErrorDriverNotLoaded;
   EXPECT_FALSE(add(&machine));
   EXPECT_THAT(machine.gpus[0].nvlinks, IsEmpty());

@@ -17,13 +17,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::StartsWith;
 
-config::Options options_of(const config::Environment& environment) {
-  Findings findings;
-  config::Options options = config::load(environment, &findings);
-  EXPECT_THAT(findings, IsEmpty());
-  return options;
-}
-
 Machine machine_of(const std::string& file) {
   std::string path = std::string(GDR_TOPOLOGIES) + "/" + file;
   Result<Machine> machine = file.rfind("nccl-", 0) == 0 ? nccl_xml(path) : hwloc_xml(path);
@@ -32,7 +25,9 @@ Machine machine_of(const std::string& file) {
 }
 
 RailDecision decision_of(const std::string& file, const config::Environment& environment = {}) {
-  config::Options options = options_of(environment);
+  Findings findings;
+  config::Options options = config::load(environment, &findings);
+  EXPECT_THAT(findings, IsEmpty());
   Machine machine = machine_of(file);
   keep_accepted(&machine,
                 [&](const std::string& hca, int port) { return options.hcas.accepts(hca, port); });
@@ -53,13 +48,10 @@ TEST(RailDecision, Level_DecidesTheVerdict) {
   EXPECT_THAT(lines[0], HasSubstr("GPUDirect no: PHB is beyond P2C"));
   lines = describe(decision_of("hwloc-two-socket-plain.xml", {{"NCCL_NET_GDR_LEVEL", "PHB"}}));
   EXPECT_THAT(lines[0], HasSubstr("GPUDirect yes: PHB is within NCCL_NET_GDR_LEVEL=PHB"));
-}
-
-TEST(RailDecision, LevelAsANumber_IsExplained) {
-  RailDecision decision = decision_of("hwloc-two-socket-plain.xml", {{"NCCL_NET_GDR_LEVEL", "3"}});
-  ASSERT_EQ(decision.findings.size(), 1u);
-  EXPECT_EQ(decision.findings[0].severity, Severity::kInfo);
-  EXPECT_THAT(decision.findings[0].text, HasSubstr("number 3 of NCCL_NET_GDR_LEVEL for PHB"));
+  RailDecision number = decision_of("hwloc-two-socket-plain.xml", {{"NCCL_NET_GDR_LEVEL", "3"}});
+  ASSERT_EQ(number.findings.size(), 1u);
+  EXPECT_EQ(number.findings[0].severity, Severity::kInfo);
+  EXPECT_THAT(number.findings[0].text, HasSubstr("number 3 of NCCL_NET_GDR_LEVEL for PHB"));
 }
 
 TEST(RailDecision, StoragePortNamedInFull_BecomesARail) {
@@ -87,17 +79,28 @@ TEST(RailDecision, MapThatDoesNotFit_IsWarnedAboutAndDistanceCounts) {
   EXPECT_EQ(decision.plan.rails.size(), 8u);
 }
 
+// NCCL keeps the speeds that its file states, and the link is slow all the same.
 TEST(RailDecision, LinkThatCameUpSlowly_KeepsItsRailAndIsWarnedAbout) {
   Machine machine = machine_of("nccl-gb200-tray.xml");
+  const int stated = machine.hcas[0].ports[0].speed_mbps;
   EXPECT_TRUE(decide(machine, {}, {}).findings.empty());
-  machine.hcas[0].ports[0].speed_mbps /= 2;
-  const RailDecision decision = decide(machine, {}, {});
-  ASSERT_EQ(decision.plan.rails.size(), 4u);
-  EXPECT_EQ(port_label(decision.machine, decision.plan.rails[0].port), "mlx5_0:1");
-  ASSERT_EQ(decision.findings.size(), 1u);
-  EXPECT_EQ(decision.findings[0].severity, Severity::kWarning);
-  EXPECT_EQ(decision.findings[0].subject, "mlx5_0:1");
-  EXPECT_THAT(decision.findings[0].text, HasSubstr("200 Gb/s, where rails on cards of the same"));
+  Machine slow = machine;
+  slow.hcas[0].ports[0].speed_mbps = stated / 2;
+  for (Hca& hca : machine.hcas) hca.ports[0].link_mbps = stated;
+  EXPECT_TRUE(decide(machine, {}, {}).findings.empty());
+  machine.hcas[0].ports[0].link_mbps = stated / 4;
+  const std::pair<Machine, const char*> cases[] = {{slow, "200 Gb/s"}, {machine, "100 Gb/s"}};
+  for (const auto& [one, speed] : cases) {
+    const RailDecision decision = decide(one, {}, {});
+    ASSERT_EQ(decision.plan.rails.size(), 4u);
+    EXPECT_EQ(port_label(decision.machine, decision.plan.rails[0].port), "mlx5_0:1");
+    ASSERT_EQ(decision.findings.size(), 1u);
+    EXPECT_EQ(decision.findings[0].severity, Severity::kWarning);
+    EXPECT_EQ(decision.findings[0].subject, "mlx5_0:1");
+    EXPECT_THAT(decision.findings[0].text,
+                HasSubstr(std::string(speed) + ", where rails on cards of the same"));
+    EXPECT_EQ(decision.machine.hcas[0].ports[0].speed_mbps, one.hcas[0].ports[0].speed_mbps);
+  }
 }
 
 TEST(RailDecision, SlowerPortsOnEthernet_AreNotComparedWithThoseOnInfiniBand) {
@@ -110,20 +113,6 @@ TEST(RailDecision, SlowerPortsOnEthernet_AreNotComparedWithThoseOnInfiniBand) {
   EXPECT_TRUE(decide(machine, {}, {}).findings.empty());
   machine.hcas[1].ports[0].link_mbps = 50000;
   EXPECT_EQ(decide(machine, {}, {}).findings.size(), 1u);
-}
-
-// NCCL keeps the speeds that its file states, and the link is slow all the same.
-TEST(RailDecision, SlowLinkOfAPortWhoseSpeedTheFileStates_IsWarnedAbout) {
-  Machine machine = machine_of("nccl-gb200-tray.xml");
-  const int stated = machine.hcas[0].ports[0].speed_mbps;
-  for (Hca& hca : machine.hcas) hca.ports[0].link_mbps = stated;
-  EXPECT_TRUE(decide(machine, {}, {}).findings.empty());
-  machine.hcas[0].ports[0].link_mbps = stated / 4;
-  const RailDecision decision = decide(machine, {}, {});
-  ASSERT_EQ(decision.findings.size(), 1u);
-  EXPECT_EQ(decision.findings[0].subject, "mlx5_0:1");
-  EXPECT_THAT(decision.findings[0].text, HasSubstr("100 Gb/s, where rails on cards of the same"));
-  EXPECT_EQ(decision.machine.hcas[0].ports[0].speed_mbps, stated);
 }
 
 TEST(RailDecision, NoGpu_IsDescribed) {

@@ -12,19 +12,9 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-Hca hca_with_ports(const std::string& name, int ports) {
-  Hca hca;
-  hca.name = name;
-  for (int i = 1; i <= ports; ++i) {
-    hca.ports.push_back(Port{});
-    hca.ports.back().number = i;
-  }
-  return hca;
-}
-
 TEST(KeepAccepted, PortsThatAreNotAccepted_AreRemoved) {
   Machine machine;
-  machine.hcas = {hca_with_ports("mlx5_0", 2), hca_with_ports("mlx5_1", 1)};
+  machine.hcas = {make_hca("mlx5_0", bdf_of(1), {}, 2), make_hca("mlx5_1", bdf_of(2), {})};
   keep_accepted(&machine,
                 [](const std::string& hca, int port) { return hca == "mlx5_0" && port == 2; });
   ASSERT_EQ(machine.hcas.size(), 1u);
@@ -67,29 +57,27 @@ TEST(ReplaceHcas, HcasWithoutAPciFunction_ReplaceThoseOfTheSource) {
 }
 
 // XDR has no code in verbs libraries that are older than it.
-TEST(ReplaceHcas, ActivePortOfUnknownSpeed_KeepsTheSpeedOfTheSource) {
-  Machine machine = two_sockets_with_switches();
-  machine.hcas[0].ports[0].speed_mbps = 800000;
-  VerbsPort known = verbs_port("mlx5_0", 1), down = verbs_port("mlx5_0", 1);
-  known.speed_mbps = down.speed_mbps = 0;
-  Machine other = machine;
-  replace_hcas(&machine, {known});
-  EXPECT_EQ(machine.hcas.at(0).ports.at(0).speed_mbps, 800000);
-  down.active = false;
-  replace_hcas(&other, {down});
-  EXPECT_EQ(other.hcas.at(0).ports.at(0).speed_mbps, 0);
-}
-
-TEST(ReplaceHcas, SpeedInNcclsTopologyFile_GoesBeforeThatOfThePort) {
-  Machine machine = two_sockets_with_switches();
-  machine.hcas[0].ports[0].speed_mbps = 400000;
-  Machine file = machine;
-  file.nccl_file = true;
-  replace_hcas(&machine, {verbs_port("mlx5_0", 1)});
-  EXPECT_EQ(machine.hcas.at(0).ports.at(0).speed_mbps, 100000);
-  replace_hcas(&file, {verbs_port("mlx5_0", 1)});
-  EXPECT_EQ(file.hcas.at(0).ports.at(0).speed_mbps, 400000);
-  EXPECT_EQ(file.hcas.at(0).ports.at(0).link_mbps, 100000);
+TEST(ReplaceHcas, SpeedOfAPort_IsThatOfTheSourceWhereItCounts) {
+  struct SpeedCase {
+    bool nccl_file, active;
+    int verbs_mbps, mbps;
+  };
+  for (const SpeedCase& one : {SpeedCase{false, true, 0, 800000}, SpeedCase{false, false, 0, 0},
+                               SpeedCase{false, true, 100000, 100000},
+                               // What NCCL's file states goes before.
+                               SpeedCase{true, true, 100000, 800000}}) {
+    Machine machine = two_sockets_with_switches();
+    machine.nccl_file = one.nccl_file;
+    machine.hcas[0].ports[0].speed_mbps = 800000;
+    VerbsPort port = verbs_port("mlx5_0", 1);
+    port.active = one.active;
+    port.speed_mbps = one.verbs_mbps;
+    replace_hcas(&machine, {port});
+    EXPECT_EQ(machine.hcas.at(0).ports.at(0).speed_mbps, one.mbps);
+    if (one.nccl_file) {
+      EXPECT_EQ(machine.hcas[0].ports[0].link_mbps, one.verbs_mbps);
+    }
+  }
 }
 
 // NCCL's net_ib, and so its topology file, has Data Direct of mlx5_0 as mlx5_0_dma.
@@ -107,15 +95,11 @@ TEST(ReplaceHcas, SpeedAndOrderOfADataDirectPort_AreFoundByItsNameInNcclsFile) {
   EXPECT_EQ(file.hcas.at(0).ports.at(0).order, 3);
 }
 
-TEST(ReplaceHcas, EmptyMachine_GetsANumaNodeForThem) {
+TEST(ReplaceHcas, EmptyMachineOrNoPort_HasWhatThereIs) {
   Machine machine;
   replace_hcas(&machine, {verbs_port("rxe0", 1)});
   EXPECT_EQ(machine.numa_nodes.size(), 1u);
   EXPECT_EQ(machine.hcas[0].at.numa, 0);
-}
-
-TEST(ReplaceHcas, NoPort_LeavesNoHca) {
-  Machine machine = two_sockets_with_switches();
   replace_hcas(&machine, {});
   EXPECT_THAT(machine.hcas, IsEmpty());
 }
@@ -144,6 +128,9 @@ TEST_F(ReplaceHcasOnPci, HcaThatTheSourceListsByAddress_KeepsItsSwitch) {
   EXPECT_EQ(machine.hcas[0].at, before);
   EXPECT_EQ(machine.hcas[0].guid, 7u);
   EXPECT_EQ(machine.hcas[0].gpudirect, true);
+  machine.hcas[0].gpudirect = false;  // as the topology file may deny it
+  replace_hcas(&machine, {port});
+  EXPECT_EQ(machine.hcas[0].gpudirect, false);
 }
 
 TEST_F(ReplaceHcasOnPci, DataPath_IsWhereTheHcaStands) {
@@ -158,16 +145,6 @@ TEST_F(ReplaceHcasOnPci, DataPath_IsWhereTheHcaStands) {
   ASSERT_THAT(names_of(machine), ElementsAre("mlx5_0"));
   EXPECT_EQ(machine.hcas[0].bdf, Bdf::parse("0000:30:00.0").value());
   EXPECT_NE(machine.hcas[0].at, own);
-}
-
-TEST_F(ReplaceHcasOnPci, GpuDirectDeniedByTheTopologyFile_StaysDenied) {
-  std::string folder = rdma_device("mlx5_0", "0000:14:00.0");
-  Machine machine = two_sockets_with_switches();
-  machine.hcas[0].gpudirect = false;
-  VerbsPort port = verbs_port("mlx5_0", 1, folder);
-  port.gpudirect = true;
-  replace_hcas(&machine, {port});
-  EXPECT_EQ(machine.hcas[0].gpudirect, false);
 }
 
 // NCCL takes from its file what that states, and from sysfs the rest.

@@ -70,32 +70,26 @@ TEST_P(NcclXmlRoundTrip, Text_ReadBackIsTheSameMachine) {
 INSTANTIATE_TEST_SUITE_P(Machines, NcclXmlRoundTrip,
                          ::testing::Values(two_sockets_with_switches(), flat(4, 4), lopsided()));
 
-TEST(NcclXmlWriter, Cpu_HasItsKnownValues) {
-  std::string known = nccl_xml_text_of(two_sockets());
-  EXPECT_THAT(known, HasSubstr("<cpu numaid=\"1\" affinity=\"0000ffff,ffff0000\" arch=\"x86_64\" "
-                               "vendor=\"GenuineIntel\" familyid=\"6\" modelid=\"143\" />"));
+// NCCL fails on an attribute that is longer than its buffer, and finds a long mask itself.
+TEST(NcclXmlWriter, Cpu_HasItsKnownValuesButNoLongMask) {
+  Machine machine = two_sockets();
+  for (int i = 0; i < 40; ++i) machine.numa_nodes[0].cpus += ",ffffffff";
+  const std::string text = nccl_xml_text_of(machine);
+  EXPECT_THAT(text, HasSubstr("<cpu numaid=\"0\" arch="));
+  EXPECT_THAT(text, HasSubstr("<cpu numaid=\"1\" affinity=\"0000ffff,ffff0000\" arch=\"x86_64\" "
+                              "vendor=\"GenuineIntel\" familyid=\"6\" modelid=\"143\" />"));
   EXPECT_THAT(nccl_xml_text_of(flat(0, 0)), HasSubstr("<cpu numaid=\"0\" />"));
 }
 
-// NCCL fails on an attribute that is longer than its buffer, and finds this one itself.
-TEST(NcclXmlWriter, LongCpuMask_IsLeftOut) {
-  Machine machine = two_sockets();
-  for (int i = 0; i < 40; ++i) machine.numa_nodes[0].cpus += ",ffffffff";
-  std::string text = nccl_xml_text_of(machine);
-  EXPECT_THAT(text, HasSubstr("<cpu numaid=\"0\" arch="));
-  EXPECT_THAT(text, HasSubstr("<cpu numaid=\"1\" affinity="));
-}
-
-TEST(NcclXmlWriter, PciNode_HasNcclsAttributes) {
-  EXPECT_THAT(nccl_xml_text_of(flat(1, 0)),
+// NCCL reads from the system what the file lacks, and takes "" and 0 for a slow link.
+TEST(NcclXmlWriter, PciNode_HasNcclsAttributesAndNoUnknownOnes) {
+  Machine machine = flat(1, 0);
+  EXPECT_THAT(nccl_xml_text_of(machine),
               HasSubstr("<pci busid=\"0000:10:00.0\" class=\"0x030200\" vendor=\"0x10de\" "
                         "device=\"0x2330\" subsystem_vendor=\"0x10de\" subsystem_device=\"0x16c1\" "
                         "link_speed=\"32.0 GT/s PCIe\" link_width=\"16\" />"));
-}
-
-// NCCL reads from the system what the file lacks, and takes "" and 0 for a slow link.
-TEST(NcclXmlWriter, UnknownValues_AreLeftOut) {
-  Machine machine = flat(1, 0);
+  machine.gpus[0].link = PciLink{2.5, 8};
+  EXPECT_THAT(nccl_xml_text_of(machine), HasSubstr("link_speed=\"2.5 GT/s PCIe\""));
   machine.gpus[0].link = {};
   machine.gpus[0].ids = {};
   machine.gpus[0].class_code = 0;
@@ -150,18 +144,6 @@ TEST(NcclXmlWriter, DevicesOfNoFile_AreInTheOrderOfAddresses) {
   EXPECT_LT(text.find("0000:13:00.0"), text.find("0000:16:00.0"));
 }
 
-TEST(NcclXmlWriter, PartitionsOfAGpu_AreOneNode) {
-  Machine machine = checked(nccl_xml(GDR_TOPOLOGIES "/cases/mlopart.xml"));
-  std::string text = nccl_xml_text_of(machine);
-  EXPECT_EQ(text.find("0008:06:00.0"), text.rfind("0008:06:00.0"));
-}
-
-TEST(NcclXmlWriter, FractionalSpeed_IsWrittenAsNcclWritesIt) {
-  Machine machine = flat(1, 0);
-  machine.gpus[0].link = PciLink{2.5, 8};
-  EXPECT_THAT(nccl_xml_text_of(machine), HasSubstr("link_speed=\"2.5 GT/s PCIe\""));
-}
-
 TEST(NcclXmlWriter, SwitchBelowASwitch_IsNested) {
   pugi::xml_document document;
   ASSERT_TRUE(document.load_string(nccl_xml_text_of(sorted(lopsided())).c_str()));
@@ -170,25 +152,20 @@ TEST(NcclXmlWriter, SwitchBelowASwitch_IsNested) {
       "pci[@busid='0000:15:00.0']"));
 }
 
-TEST(NcclXmlWriter, TwoHcasOfOneFunction_AreOneNode) {
-  Machine machine = flat(0, 2);
+TEST(NcclXmlWriter, FunctionsOfDevices_AreOneNodeEach) {
+  Machine machine = flat(0, 4);
   machine.hcas[1].bdf = machine.hcas[0].bdf;
-  std::string text = nccl_xml_text_of(machine);
-  EXPECT_EQ(text.find("0000:40:00.0"), text.rfind("0000:40:00.0"));
-}
-
-TEST(NcclXmlWriter, TwoFunctionsOfOneCard_AreTwoNodes) {
-  Machine machine = flat(0, 2);
-  machine.hcas[1].bdf = bdf_of(0x40, 0, 1);
-  std::string text = nccl_xml_text_of(machine);
-  EXPECT_THAT(text, HasSubstr("0000:40:00.0"));
-  EXPECT_THAT(text, HasSubstr("0000:40:00.1"));
-}
-
-TEST(NcclXmlWriter, HcaWithoutFunction_IsLeftOut) {
-  Machine machine = flat(1, 1);
-  machine.hcas[0].bdf.reset();
-  EXPECT_THAT(nccl_xml_text_of(machine), Not(HasSubstr("0x15b3")));
+  machine.hcas[2].bdf = bdf_of(0x40, 0, 1);
+  machine.hcas[3].bdf.reset();
+  const std::string text = nccl_xml_text_of(machine);
+  const size_t first = text.find("0000:40:00.0"), second = text.find("0000:40:00.1");
+  EXPECT_EQ(first, text.rfind("0000:40:00.0"));
+  EXPECT_NE(first, std::string::npos);
+  EXPECT_NE(second, std::string::npos);
+  EXPECT_EQ(text.find("<pci ", second), std::string::npos) << "none of an HCA without a function";
+  const std::string parts =
+      nccl_xml_text_of(checked(nccl_xml(GDR_TOPOLOGIES "/cases/mlopart.xml")));
+  EXPECT_EQ(parts.find("0008:06:00.0"), parts.rfind("0008:06:00.0"));
 }
 
 TEST(NcclXmlWriter, NoNumaNodes_DevicesAreOnOneCpu) {

@@ -49,16 +49,16 @@ TEST(ParseAcs, ShortData_IsUnknown) {
 }
 
 TEST(ParseAcs, ListWithABadPointer_IsUnknown) {
-  EXPECT_FALSE(parse(config_space({{0x100, 0x0001, 0x100}})).known);
-  EXPECT_FALSE(parse(config_space({{0x100, 0x0001, 0x148}, {0x148, 0x0003, 0x100}})).known);
-  EXPECT_FALSE(parse(config_space({{0x100, 0x0001, 0x040}})).known);  // no extended capability
-  EXPECT_FALSE(parse(std::string(4096, '\xff')).known);  // the function does not answer
-}
-
-TEST(ParseAcs, CapabilityAtTheEnd_IsUnknown) {
-  std::string config = config_space({{0x100, 0x0001, 0xffc}});
-  config[0xffc] = 0x0d;
-  EXPECT_FALSE(parse(config).known);
+  std::string at_the_end = config_space({{0x100, 0x0001, 0xffc}});
+  at_the_end[0xffc] = 0x0d;
+  for (const std::string& config :
+       {config_space({{0x100, 0x0001, 0x100}}),
+        config_space({{0x100, 0x0001, 0x148}, {0x148, 0x0003, 0x100}}),
+        config_space({{0x100, 0x0001, 0x040}}),  // no extended capability
+        std::string(4096, '\xff'),               // the function does not answer
+        at_the_end}) {
+    EXPECT_FALSE(parse(config).known);
+  }
 }
 
 class PciAcs : public MadeSysfs {
@@ -77,28 +77,17 @@ TEST_F(PciAcs, ReadAcs_IsThatOfTheConfigFile) {
   EXPECT_FALSE(read_acs(port).known);
 }
 
-TEST_F(PciAcs, TurningPorts_OneSwitch_AreItsDownstreamPorts) {
+TEST_F(PciAcs, TurningPorts_SharedSwitch_AreItsDownstreamPorts) {
+  using Paths = std::vector<fs::path>;
   function(kUpstream);
   fs::path one = function(std::string(kUpstream) + "/0000:19:00.0");
   fs::path other = function(std::string(kUpstream) + "/0000:19:01.0");
-  EXPECT_EQ(turning_ports(one / "0000:1a:00.0", other / "0000:1b:00.0"),
-            (std::vector<fs::path>{one, other}));
-}
-
-TEST_F(PciAcs, TurningPorts_SwitchBelowASwitch_AreThoseOfTheUpper) {
-  function(kUpstream);
-  fs::path one = function(std::string(kUpstream) + "/0000:19:00.0");
-  fs::path other = function(std::string(kUpstream) + "/0000:19:01.0");
+  EXPECT_EQ(turning_ports(one / "0000:1a:00.0", other / "0000:1b:00.0"), (Paths{one, other}));
+  // A switch below the switch, and functions of the switch itself.
   fs::path lower = function(std::string(kUpstream) + "/0000:19:00.0/0000:1a:00.0/0000:1b:00.0");
-  EXPECT_EQ(turning_ports(lower / "0000:1c:00.0", other / "0000:1d:00.0"),
-            (std::vector<fs::path>{one, other}));
-}
-
-TEST_F(PciAcs, TurningPorts_FunctionOfTheSwitchItself_HasNone) {
-  function(kUpstream);
-  fs::path one = function(std::string(kUpstream) + "/0000:19:00.0");
+  EXPECT_EQ(turning_ports(lower / "0000:1c:00.0", other / "0000:1d:00.0"), (Paths{one, other}));
   fs::path own = function(std::string(kUpstream) + "/0000:19:02.0");
-  EXPECT_EQ(turning_ports(one / "0000:1a:00.0", own), std::vector<fs::path>{one});
+  EXPECT_EQ(turning_ports(one / "0000:1a:00.0", own), Paths{one});
   EXPECT_TRUE(turning_ports(own, own).empty());
 }
 
