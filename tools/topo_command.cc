@@ -8,7 +8,6 @@
 #include "tools/common/exit_codes.h"
 #include "tools/prediction/release.h"
 #include "tools/topo/modes.h"
-#include "tools/topo/nodes.h"
 
 namespace gdr::tools {
 namespace {

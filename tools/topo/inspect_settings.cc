@@ -12,9 +12,8 @@
 namespace gdr::tools::topo {
 namespace {
 
-// Fails where `value`, given for the option `flag`, cannot be a value of the variable `name`.
-Status check_flag(const char* flag, const std::string& name,
-                  const std::optional<std::string>& value) {
+// Fails where `value`, given on the command line, cannot be a value of the variable.
+Status check_flag(const std::string& name, const std::optional<std::string>& value) {
   if (!value.has_value() || value->empty()) return {};
   for (const config::Variable& variable : config::variables()) {
     if (variable.name != name) continue;
@@ -23,19 +22,12 @@ Status check_flag(const char* flag, const std::string& name,
     Status status = variable.assign(*value, &unused, &notes);
     if (!status) {
       return fail(Code::kInvalidUsage,
-                  to_string({FindingKind::kBadValue, Severity::kError, flag,
+                  to_string({FindingKind::kBadValue, Severity::kError, flag_of(name),
                              config::quoted(*value) + " cannot be used: " + status.error().text,
                              "use " + variable.accepted}));
     }
   }
   return {};
-}
-
-Status check_flags(const InspectOptions& options) {
-  Status status = check_flag("--gdr-level", kLevelVariable, options.gdr_level);
-  if (status) status = check_flag("--hca", kHcaVariable, options.hca);
-  if (status) status = check_flag("--rail-map", kRailMapVariable, options.rail_map);
-  return status;
 }
 
 // The options of the command line, by the variables that they override.
@@ -67,9 +59,9 @@ Result<InspectSettings> read_settings(const InspectOptions& asked, Findings* fin
   for (const auto& [name, option] : overrides_of(asked)) {
     if (option->has_value()) environment[name] = **option;
     if (auto setting = find_source(sources, name, *option)) settings.set.emplace(name, *setting);
+    // A bad value in the environment is only reported; a bad value on the command line is an error.
+    if (Status usable = check_flag(name, *option); !usable) return forward_error(usable);
   }
-  // A bad value in the environment is only reported; a bad value on the command line is an error.
-  if (Status usable = check_flags(asked); !usable) return forward_error(usable);
   settings.options = config::load(environment, findings);
   settings.nccl = nccl_settings(environment, settings.options, findings);
   settings.unusable = unusable_settings(*findings, sources);

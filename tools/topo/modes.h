@@ -9,6 +9,9 @@
 
 namespace gdr::tools::topo {
 
+// As options.host: every host of a file.
+inline constexpr char kAllHosts[] = "all";
+
 enum class View { kMatrix, kJson, kDot, kNcclXml, kGroupedNcclXml, kSvg };
 
 struct Request {

@@ -2,24 +2,15 @@
 
 #include <fmt/format.h>
 
-#include <utility>
-
 #include "tools/topo/labels.h"
 
 namespace gdr::tools::topo {
-namespace {
 
-constexpr std::pair<const char*, const char*> kFlags[] = {
-    {kHcaVariable, "--hca"}, {kLevelVariable, "--gdr-level"}, {kRailMapVariable, "--rail-map"}};
-
-std::string flag_of(const std::string& name) {
-  for (const auto& [variable, flag] : kFlags) {
-    if (variable == name) return flag;
-  }
-  return name;
+std::string flag_of(const std::string& variable) {
+  if (variable == kHcaVariable) return "--hca";
+  if (variable == kLevelVariable) return "--gdr-level";
+  return variable == kRailMapVariable ? "--rail-map" : variable;
 }
-
-}  // namespace
 
 SettingSources read_sources() {
   SettingSources sources;
@@ -37,7 +28,6 @@ std::optional<UserSetting> find_source(const SettingSources& sources, const std:
   }
   if (option.has_value()) {
     setting.from = UserSetting::From::kOption;
-    setting.also_in_environment = sources.process.count(name) > 0;
   } else if (sources.process.count(name) == 0) {
     setting.from = UserSetting::From::kFile;
   }
@@ -50,10 +40,6 @@ std::optional<UserSetting> find_source(const SettingSources& sources, const std:
 const UserSetting* find_setting(const UserSettings& settings, const std::string& name) {
   const auto found = settings.find(name);
   return found == settings.end() ? nullptr : &found->second;
-}
-
-bool is_option(const UserSetting* setting) {
-  return setting != nullptr && setting->from == UserSetting::From::kOption;
 }
 
 std::string setting_text(const UserSettings& settings, const std::string& name) {

@@ -16,6 +16,9 @@ inline constexpr char kHcaVariable[] = "NCCL_IB_HCA";
 inline constexpr char kLevelVariable[] = "NCCL_NET_GDR_LEVEL";
 inline constexpr char kRailMapVariable[] = "GDR_NCCL_RAIL_MAP";
 
+// Returns the option of the command line in place of a variable: "--hca"; else its name.
+std::string flag_of(const std::string& variable);
+
 // A setting of the user that is in force.
 struct UserSetting {
   enum class From { kOption, kEnvironment, kFile };
@@ -25,8 +28,6 @@ struct UserSetting {
   // does not have it; "" and 0 where no line does.
   std::string file = {};
   int line = 0;
-  // Whether the environment has the variable, too, where `from` is kOption.
-  bool also_in_environment = false;
 };
 
 using UserSettings = std::map<std::string, UserSetting>;  // by the names of variables
@@ -47,8 +48,6 @@ std::optional<UserSetting> find_source(const SettingSources& sources, const std:
 
 // Returns null where the variable is not in force.
 const UserSetting* find_setting(const UserSettings& settings, const std::string& name);
-
-bool is_option(const UserSetting* setting);  // which may be null
 
 // Returns a setting with its value as the user gave it: "--hca mlx5_0", "NCCL_IB_HCA=mlx5_0" or
 // "NCCL_IB_HCA=mlx5_0 in line 3 of /etc/nccl.conf"; the name where it is not in force.
