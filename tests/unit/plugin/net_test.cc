@@ -34,7 +34,14 @@ class NetArguments : public ::testing::Test {
 };
 TYPED_TEST_SUITE(NetArguments, EveryTable, NameOfTable);
 
-TYPED_TEST(NetArguments, Name_IsFinalBeforeInit) { EXPECT_STREQ(this->net().name, "GDR"); }
+// NCCL calls irecvConsumed after every receive where it is not null.
+TYPED_TEST(NetArguments, Table_HasItsNameAndNoDeviceOffload) {
+  EXPECT_STREQ(this->net().name, "GDR");
+  if constexpr (WithOffload<typename TypeParam::Type>) {
+    EXPECT_EQ(this->net().getDeviceMr, nullptr);
+    EXPECT_EQ(this->net().irecvConsumed, nullptr);
+  }
+}
 
 TYPED_TEST(NetArguments, NullPointer_IsInvalid) {
   const auto& net = this->net();
@@ -67,19 +74,16 @@ TYPED_TEST(NetArguments, BeforeInit_HasNoDevicesAndConnectsNothing) {
                        "connect: called before init");
 }
 
-TYPED_TEST(NetArguments, RegMr_NegativeSizeOfATableThatHasInt_IsInvalid) {
+TYPED_TEST(NetArguments, RegMr_NegativeSizeOrDescriptor_IsInvalid) {
+  auto* const handle = this->handle_;
+  this->expect_invalid(
+      this->net().regMrDmaBuf(handle, handle, 1, abi::kPtrCuda, 0, -1, &this->comm_),
+      "regMrDmaBuf: the file descriptor is negative");
   if constexpr (requires { &TypeParam::Type::regMr; } && TypeParam::kNumber < 8) {
-    this->expect_invalid(
-        this->net().regMr(this->handle_, this->handle_, -1, abi::kPtrHost, &this->comm_),
-        "regMr: the size is negative");
+    this->expect_invalid(this->net().regMr(handle, handle, -1, abi::kPtrHost, &this->comm_),
+                         "regMr: the size is negative");
     EXPECT_EQ(this->comm_, nullptr);
   }
-}
-
-TYPED_TEST(NetArguments, RegMrDmaBuf_NegativeDescriptor_IsInvalid) {
-  this->expect_invalid(
-      this->net().regMrDmaBuf(this->handle_, this->handle_, 1, abi::kPtrCuda, 0, -1, &this->comm_),
-      "regMrDmaBuf: the file descriptor is negative");
 }
 
 TYPED_TEST(NetArguments, CloseOfNothing_Succeeds) {
@@ -89,14 +93,6 @@ TYPED_TEST(NetArguments, CloseOfNothing_Succeeds) {
   EXPECT_EQ(net.closeListen(nullptr), abi::ncclSuccess);
   EXPECT_EQ(net.deregMr(nullptr, nullptr), abi::ncclSuccess);
   EXPECT_EQ(finalize(net, nullptr), abi::ncclSuccess);
-}
-
-// NCCL calls irecvConsumed after every receive where it is not null.
-TYPED_TEST(NetArguments, Table_HasNoDeviceOffload) {
-  if constexpr (WithOffload<typename TypeParam::Type>) {
-    EXPECT_EQ(this->net().getDeviceMr, nullptr);
-    EXPECT_EQ(this->net().irecvConsumed, nullptr);
-  }
 }
 
 TYPED_TEST(NetArguments, MakeVDevice_NullPointerOrBeforeInit_IsInvalid) {

@@ -7,15 +7,11 @@
 namespace gdr::plugin {
 namespace {
 
-TEST(ProfilerLibrary, Named_MayBeLoadedUnlessItIsNone) {
+TEST(ProfilerLibrary, NamedOrDefault_MayBeLoadedUnlessItIsNone) {
   EXPECT_TRUE(profiler_may_be_loaded("example"));
   EXPECT_TRUE(profiler_may_be_loaded("folder/of/profilers/example.so"));
-  EXPECT_FALSE(profiler_may_be_loaded("none"));
   EXPECT_FALSE(profiler_may_be_loaded("None"));
-}
-
-TEST(ProfilerLibrary, NotNamed_IsLoadedWhereTheDefaultLibraryIs) {
-  EXPECT_FALSE(profiler_may_be_loaded(""));
+  EXPECT_FALSE(profiler_may_be_loaded("")) << "the default library is not loaded";
   void* library = dlopen(PROFILER_LIBRARY, RTLD_NOW | RTLD_LOCAL);
   ASSERT_NE(library, nullptr) << dlerror();
   EXPECT_TRUE(profiler_may_be_loaded(""));

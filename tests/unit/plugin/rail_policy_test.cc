@@ -113,30 +113,21 @@ TEST(GroupedDecision, FlatMachine_PutsEachGpuBesideItsRail) {
   EXPECT_EQ(topology::port_label(grouped.machine, grouped.plan.rails[0].port), "mlx5_1:1");
 }
 
-std::optional<Finding> finding_on(const std::string& map) {
-  auto decision = decision_with_map(topology::two_sockets_with_switches(), map);
-  return map_against_distance(decision, options_with_map(map));
-}
-
 TEST(MapAgainstDistance, FartherRail_NamesItsGpus) {
-  auto finding = finding_on("GPU0=mlx5_3;GPU2=mlx5_1;GPU6=mlx5_0");
+  const auto finding_on = [](const topology::Machine& machine, const std::string& map) {
+    return map_against_distance(decision_with_map(machine, map), options_with_map(map));
+  };
+  const topology::Machine machine = topology::two_sockets_with_switches();
+  auto finding = finding_on(machine, "GPU0=mlx5_3;GPU2=mlx5_1;GPU6=mlx5_0");
   ASSERT_TRUE(finding.has_value());
   EXPECT_EQ(finding->severity, Severity::kWarning);
   EXPECT_THAT(finding->text, HasSubstr("GDR_NCCL_RAIL_MAP for GPU0, GPU6, to which another HCA"));
   EXPECT_THAT(finding->fix, HasSubstr("take these GPUs out of the map"));
-}
-
-TEST(MapAgainstDistance, NearerHcaThatTheMapLeavesOut_IsNotOfferedAndDoesNotCount) {
-  EXPECT_FALSE(finding_on("GPU0=mlx5_3").has_value());
-}
-
-TEST(MapAgainstDistance, MapAlongDistanceOrNone_IsNothing) {
-  EXPECT_FALSE(finding_on("GPU0=mlx5_0;GPU2=mlx5_1;GPU4=mlx5_2;GPU6=mlx5_3").has_value());
-  auto decision = topology::scene_of(topology::two_sockets_with_switches());
-  EXPECT_FALSE(map_against_distance(decision, {}).has_value());
-  const std::string crossed = "GPU0=mlx5_1;GPU1=mlx5_0";
-  EXPECT_FALSE(map_against_distance(decision_with_map(topology::flat(2, 2), crossed),
-                                    options_with_map(crossed)));
+  // A nearer HCA that the map leaves out is not offered and does not count.
+  EXPECT_FALSE(finding_on(machine, "GPU0=mlx5_3").has_value());
+  EXPECT_FALSE(finding_on(machine, "GPU0=mlx5_0;GPU2=mlx5_1;GPU4=mlx5_2;GPU6=mlx5_3").has_value());
+  EXPECT_FALSE(finding_on(topology::flat(2, 2), "GPU0=mlx5_1;GPU1=mlx5_0").has_value());
+  EXPECT_FALSE(map_against_distance(topology::scene_of(machine), {}).has_value());
 }
 
 }  // namespace

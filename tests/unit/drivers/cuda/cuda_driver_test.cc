@@ -38,16 +38,13 @@ TEST_F(CudaDriverTest, Devices_TwoPresent_AreCountedAndNamedAsSysfsDoes) {
 }
 
 TEST_F(CudaDriverTest, DeviceOfPointer_DeviceAndHostMemory_AreDistinguished) {
+  EXPECT_TRUE(driver_->gpudirect_rdma_supported(0).value());
+  EXPECT_FALSE(driver_->dmabuf_supported(5));
   fake_cuda::DeviceBuffer one(fake_, 1, kBytes);
   EXPECT_EQ(driver_->device_of_pointer(one.get() + 7).value(), 1);
   Result<int> host = driver_->device_of_pointer(&one);
   ASSERT_FALSE(host);
   EXPECT_EQ(host.error().code, Code::kInvalidArgument);
-}
-
-TEST_F(CudaDriverTest, Attributes_CapableDevice_AreTrue) {
-  EXPECT_TRUE(driver_->gpudirect_rdma_supported(0).value());
-  EXPECT_FALSE(driver_->dmabuf_supported(5));
 }
 
 TEST_F(CudaDriverTest, ExportDmabuf_WholePages_GivesADescriptor) {
@@ -124,9 +121,8 @@ TEST_F(CudaDriverTest, Gpu_SetCurrent_LastsInTheThread) {
   fake_.api.ctx_get_current(&context);
   EXPECT_NE(context, nullptr);
   fake_.api.ctx_set_current(nullptr);
+  EXPECT_FALSE(GpuWorkspace::open(*driver_, 7)) << "there is no such device";
 }
-
-TEST_F(CudaDriverTest, Gpu_NoSuchDevice_Fails) { EXPECT_FALSE(GpuWorkspace::open(*driver_, 7)); }
 
 }  // namespace
 }  // namespace gdr::cuda

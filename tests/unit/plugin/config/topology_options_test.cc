@@ -23,19 +23,21 @@ TEST(TopologyOptions, AllowedPaths_NeedBothVariablesForDmaBuf) {
 
 TEST(TopologyOptions, DiscoveryOptions_DataDirectNeedsTheFlush) {
   using transport::DataDirect;
-  auto data_direct = [](const Environment& environment, bool table_can_flush) {
-    return discovery_options(load(environment, nullptr), table_can_flush).data_direct;
+  struct Case {
+    Environment environment;
+    DataDirect without_flush, with_flush;  // where NCCL's table has it
   };
-  EXPECT_EQ(data_direct({}, false), DataDirect::kReport);
-  EXPECT_EQ(data_direct({}, true), DataDirect::kUse);
-  EXPECT_EQ(data_direct({{"NCCL_NET_FORCE_FLUSH", "1"}}, false), DataDirect::kUse);
-  for (bool table_can_flush : {false, true}) {
-    EXPECT_EQ(data_direct({{"NCCL_NET_FORCE_FLUSH", "1"}, {"NCCL_GDR_FLUSH_DISABLE", "1"}},
-                          table_can_flush),
-              DataDirect::kReport);
-    EXPECT_EQ(
-        data_direct({{"NCCL_IB_DATA_DIRECT", "0"}, {"NCCL_NET_FORCE_FLUSH", "1"}}, table_can_flush),
-        DataDirect::kOff);
+  for (const Case& one : {Case{{}, DataDirect::kReport, DataDirect::kUse},
+                          Case{{{"NCCL_NET_FORCE_FLUSH", "1"}}, DataDirect::kUse, DataDirect::kUse},
+                          Case{{{"NCCL_NET_FORCE_FLUSH", "1"}, {"NCCL_GDR_FLUSH_DISABLE", "1"}},
+                               DataDirect::kReport,
+                               DataDirect::kReport},
+                          Case{{{"NCCL_IB_DATA_DIRECT", "0"}, {"NCCL_NET_FORCE_FLUSH", "1"}},
+                               DataDirect::kOff,
+                               DataDirect::kOff}}) {
+    const Options options = load(one.environment, nullptr);
+    EXPECT_EQ(discovery_options(options, false).data_direct, one.without_flush);
+    EXPECT_EQ(discovery_options(options, true).data_direct, one.with_flush);
   }
 }
 
