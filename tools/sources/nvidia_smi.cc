@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "topology/cpu_mask.h"
 #include "topology/sources/nvlinks.h"
 #include "topology/sources/selection.h"
 
@@ -47,6 +48,7 @@ struct Device {
   std::string name;           // "mlx5_0", from the legend where there is one; else as `column`
   std::optional<int> number;  // of a GPU
   int numa = -1;              // of a GPU, from "NUMA Affinity"; -1: unknown or several
+  std::string cpus;           // of a GPU on one node, from "CPU Affinity", as in NumaNode::cpus
   bool coherent = false;      // a GPU whose memory is a NUMA node of its own ("GPU NUMA ID")
 };
 
@@ -143,10 +145,11 @@ class Parser {
     for (; i < words.size() && words[i] != "CPU" && words[i] != "NUMA" && words[i] != "GPU"; ++i) {
       if (index_of(words[i])) return error("there are two columns " + std::string(words[i]));
       const std::string column(words[i]);
-      matrix_.devices.push_back({column, column, number_after("GPU", column)});
+      matrix_.devices.push_back({column, column, number_after("GPU", column), -1, "", false});
       gpus += matrix_.devices.back().number.has_value() ? 1 : 0;
     }
     for (; i + 1 < words.size(); ++i) {
+      has_cpus_ |= words[i] == "CPU" && words[i + 1] == "Affinity";
       has_numa_ |= words[i] == "NUMA" && words[i + 1] == "Affinity";
       has_gpu_numa_ |= words[i] == "NUMA" && words[i + 1] == "ID";
     }
@@ -185,6 +188,10 @@ class Parser {
     Device& device = matrix_.devices[*row];
     if (!device.number) return {};
     if (has_numa_ && words.size() > numa) device.numa = number_after("", words[numa]).value_or(-1);
+    const bool one_node = !has_numa_ || device.numa >= 0;
+    if (has_cpus_ && one_node && words.size() > columns + 1) {
+      device.cpus = mask_of_list(words[columns + 1]).value_or("");
+    }
     device.coherent = has_gpu_numa_ && words.size() > numa + 1 && number_after("", words[numa + 1]);
     return {};
   }
@@ -214,6 +221,7 @@ class Parser {
   }
 
   int line_ = 0;
+  bool has_cpus_ = false;      // whether there is a column "CPU Affinity"
   bool has_numa_ = false;      // whether there is a column "NUMA Affinity"
   bool has_gpu_numa_ = false;  // whether there is a column "GPU NUMA ID"
   Matrix matrix_;
@@ -280,11 +288,13 @@ class SmiMachine {
   // A set of devices is on the node that one of its GPUs names, or else on a number that is free.
   void number_nodes() {
     std::set<int> taken;
-    std::map<size_t, int> numbers;  // by set
+    std::map<size_t, int> numbers;       // by set
+    std::map<size_t, std::string> cpus;  // likewise, from the first GPU
     for (size_t i = 0; i < count(); ++i) {
       const int numa = matrix_.devices[i].numa;
       const size_t set = sets_[kNode][i];
       if (numa >= 0 && !numbers.contains(set) && taken.insert(numa).second) numbers[set] = numa;
+      if (!matrix_.devices[i].cpus.empty()) cpus.emplace(set, matrix_.devices[i].cpus);
     }
     for (size_t set : sets_[kNode]) {
       if (numbers.contains(set)) continue;
@@ -294,7 +304,7 @@ class SmiMachine {
     }
     for (const auto& [set, number] : numbers) {
       node_of_[set] = static_cast<int>(machine_.numa_nodes.size());
-      machine_.numa_nodes.push_back(NumaNode{number, -1, ""});
+      machine_.numa_nodes.push_back(NumaNode{number, -1, cpus[set]});
     }
   }
 

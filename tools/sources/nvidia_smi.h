@@ -25,7 +25,7 @@ bool has_smi_matrix(std::string_view text);
 
 // Returns a machine in which all devices are as far from each other as the matrix says: devices
 // that are PIX share a switch, those that are PXB share a switch above theirs, and so on. Addresses
-// are made up, in the domain ffff; Machine::source says so. Unknown are also CPUs, speeds, links,
+// are made up, in the domain ffff; Machine::source says so. Unknown are also speeds, links,
 // states of ports, and the GPUs' place on PCI where NVLinks hide it. Fails with InvalidArgument
 // where a row or a cell is missing or cannot be right, the legend names a NIC without a column, or
 // cells contradict each other; the text names the line or the two devices.

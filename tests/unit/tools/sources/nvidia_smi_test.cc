@@ -64,6 +64,7 @@ TEST(NvidiaSmi, Read_Matrix_GivesItsDistancesAndSaysWhatIsMadeUp) {
   EXPECT_EQ(row_of(machine, 2), "SYS PIX SYS");
   EXPECT_EQ(row_of(machine, 3), "SYS PHB SYS");
   EXPECT_EQ(numa_id(machine, machine.gpus[3].at), 1);
+  EXPECT_EQ(machine.numa_nodes.at(1).cpus, "ffffffff,ffff0000,00000000");
   EXPECT_EQ(machine.gpus[2].dev, 2);
   EXPECT_THAT(machine.source, HasSubstr("addresses are made up"));
   EXPECT_EQ(machine.gpus[0].bdf.domain, 0xffffu);
@@ -87,6 +88,16 @@ TEST(NvidiaSmi, Read_OldDriversText_HasTheNamesOfTheColumns) {
   EXPECT_EQ(machine.hcas[0].name, "mlx5_0");
   EXPECT_EQ(row_of(machine, 0), "PIX SYS");
   EXPECT_EQ(row_of(machine, 1), "PHB SYS");
+}
+
+// CPUs that belong to more than one node, or that the driver does not know.
+TEST(NvidiaSmi, Read_CpuAffinityOfNoSingleNode_IsUnknown) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"0-7 0", "000000ff"}, {"0-7 0-1", ""}, {"N/A 0", ""}, {"N/A N/A", ""}, {"0-99999 0", ""}};
+  for (const auto& [affinity, cpus] : cases) {
+    const std::string text = "GPU0 NIC0 CPU Affinity NUMA Affinity\nGPU0 X PIX ";
+    EXPECT_EQ(read_smi(text + affinity + "\nNIC0 PIX X\n").numa_nodes.at(0).cpus, cpus);
+  }
 }
 
 // Grace Hopper: the memory of a GPU is a NUMA node only where NVLink-C2C connects it.
