@@ -18,31 +18,29 @@ Machine linked(std::vector<NvLink> links) {
   return machine;
 }
 
-TEST(GpuLinks, LinkThatBothGpusState_IsThereOnce) {
-  Machine machine = flat(3, 0);
-  machine.gpus[2].nvlinks = {NvLink{NvLink::To::kGpu, machine.gpus[0].bdf, 4}};
-  machine.gpus[0].nvlinks = {NvLink{NvLink::To::kGpu, machine.gpus[2].bdf, 4}};
-  std::vector<GpuLink> links = gpu_links(machine);
-  ASSERT_EQ(links.size(), 1u);
-  EXPECT_EQ(links[0].to, GpuLink::To::kGpu);
-  EXPECT_EQ(links[0].gpu, 0);
-  EXPECT_EQ(links[0].target, 2);
-  EXPECT_EQ(links[0].count, 4);
-}
-
-TEST(GpuLinks, LinksToSeveralSwitches_AreAdded) {
-  Machine machine =
+TEST(GpuLinks, LinksOfOneTarget_AreThereOnce) {
+  using To = GpuLink::To;
+  Machine stated_twice = linked({});
+  stated_twice.gpus[2].nvlinks = {NvLink{NvLink::To::kGpu, stated_twice.gpus[0].bdf, 4}};
+  stated_twice.gpus[0].nvlinks = {NvLink{NvLink::To::kGpu, stated_twice.gpus[2].bdf, 4}};
+  const Machine switches =
       linked({NvLink{NvLink::To::kSwitch, {}, 5}, NvLink{NvLink::To::kSwitch, {}, 4}});
-  ASSERT_EQ(gpu_links(machine).size(), 1u);
-  EXPECT_EQ(count_text(gpu_links(machine)[0]), "9");
-}
-
-TEST(GpuLinks, LinksToTheCpu_NameItsNode) {
-  Machine machine = linked({});
-  machine.gpus[1].c2c_links = 10;
-  ASSERT_EQ(gpu_links(machine).size(), 1u);
-  EXPECT_EQ(gpu_links(machine)[0].to, GpuLink::To::kC2c);
-  EXPECT_EQ(gpu_links(machine)[0].target, machine.gpus[1].at.numa);
+  Machine c2c = linked({});
+  c2c.gpus[1].c2c_links = 10;
+  struct Case {
+    Machine machine;
+    GpuLink link;
+  };
+  for (const Case& one :
+       {Case{stated_twice, {To::kGpu, 0, 2, 4}}, Case{switches, {To::kSwitch, 0, -1, 9}},
+        Case{c2c, {To::kC2c, 1, c2c.gpus[1].at.numa, 10}}}) {
+    const std::vector<GpuLink> links = gpu_links(one.machine);
+    ASSERT_EQ(links.size(), 1u);
+    EXPECT_EQ(links[0].to, one.link.to);
+    EXPECT_EQ(links[0].gpu, one.link.gpu);
+    EXPECT_EQ(links[0].target, one.link.target);
+    EXPECT_EQ(count_text(links[0]), std::to_string(one.link.count));
+  }
 }
 
 TEST(GpuLinksText, EveryKind_IsShort) {
