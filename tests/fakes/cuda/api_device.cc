@@ -3,7 +3,7 @@
 
 #include "drivers/cuda/cuda_api.h"
 #include "tests/fakes/cuda/driver.h"
-#include "tests/fakes/cuda/exports.h"
+#include "tests/fakes/cuda/fake_driver.h"
 #include "tests/fakes/cuda/memory.h"
 #include "tests/fakes/cuda/rules.h"
 
@@ -36,8 +36,30 @@ constexpr ErrorName kErrorNames[] = {
     {cuda::kErrorNotSupported, "CUDA_ERROR_NOT_SUPPORTED"},
 };
 
+constexpr fake_cuda::Hooks kHooks{
+    .set_kernel_running = [](bool running) { switches().kernels.set_closed(running); },
+    .set_copies_held = [](bool held) { switches().copies.set_closed(held); },
+    .set_capturing = [](bool capturing) { switches().capturing = capturing; },
+    .set_copy_delay_us = [](unsigned microseconds) { switches().copy_delay_us = microseconds; },
+    .fail_context = [](int device, int error) { primary(device)->error = error; },
+    .set_shut_down = [](bool shut_down) { switches().shut_down = shut_down; },
+    .set_virtual_memory = [](bool is_virtual) { switches().virtual_memory = is_virtual; },
+    .set_pcie_mapping = [](bool known) { switches().pcie_mapping = known; },
+    .pcie_mappings = []() -> unsigned long { return switches().pcie_mappings; },
+    .live_handles = []() -> unsigned long { return fake_cuda::device_memory().live_handles(); },
+    .view =
+        [](cuda::DevicePtr address) { return fake_cuda::device_memory().view("view", address, 1); },
+    .peer_enabled =
+        [](int device, int peer) {
+          std::lock_guard<std::mutex> lock(primary(device)->mutex);
+          return primary(device)->friends.count(primary(peer)) != 0;
+        },
+    .stream_operations = []() -> unsigned long { return switches().stream_operations; },
+};
+
 }  // namespace
 
+#pragma GCC visibility push(default)
 extern "C" {
 
 cuda::Rc cuInit(unsigned flags) {
@@ -200,18 +222,6 @@ cuda::Rc cuThreadExchangeStreamCaptureMode(int* mode) {
   return cuda::kSuccess;
 }
 
-void fake_cuda_set_kernel_running(int running) { switches().kernels.set_closed(running != 0); }
-void fake_cuda_set_copies_held(int held) { switches().copies.set_closed(held != 0); }
-void fake_cuda_set_capturing(int capturing) { switches().capturing = capturing != 0; }
-void fake_cuda_set_copy_delay_us(unsigned microseconds) { switches().copy_delay_us = microseconds; }
-void fake_cuda_fail_context(int device, int error) { primary(device)->error = error; }
-void fake_cuda_set_shut_down(int shut_down) { switches().shut_down = shut_down != 0; }
-void* fake_cuda_view(unsigned long long address) {
-  return fake_cuda::device_memory().view("fake_cuda_view", address, 1);
+const fake_cuda::Hooks* fake_cuda_hooks() { return &kHooks; }
 }
-int fake_cuda_peer_enabled(int device, int peer) {
-  std::lock_guard<std::mutex> lock(primary(device)->mutex);
-  return primary(device)->friends.count(primary(peer)) != 0 ? 1 : 0;
-}
-unsigned long fake_cuda_stream_operations(void) { return switches().stream_operations; }
-}
+#pragma GCC visibility pop

@@ -1,7 +1,6 @@
 // The driver API of the fake: virtual memory.
 #include "drivers/cuda/cuda_api.h"
 #include "tests/fakes/cuda/driver.h"
-#include "tests/fakes/cuda/exports.h"
 #include "tests/fakes/cuda/memory.h"
 #include "tests/fakes/cuda/rules.h"
 
@@ -9,7 +8,6 @@ namespace cuda = gdr::cuda;
 using fake_cuda::device_memory;
 using fake_cuda::enter;
 using fake_cuda::Kind;
-using fake_cuda::switches;
 
 namespace {
 
@@ -17,6 +15,7 @@ cuda::Rc valid_if(bool valid) { return valid ? cuda::kSuccess : cuda::kErrorInva
 
 }  // namespace
 
+#pragma GCC visibility push(default)
 extern "C" {
 
 cuda::Rc cuMemGetAddressRange_v2(cuda::DevicePtr* base, size_t* bytes, cuda::DevicePtr address) {
@@ -77,9 +76,5 @@ cuda::Rc cuMemSetAccess(cuda::DevicePtr address, size_t bytes, const cuda::Memor
   }
   return rc;
 }
-
-void fake_cuda_set_virtual_memory(int is_virtual) { switches().virtual_memory = is_virtual != 0; }
-void fake_cuda_set_pcie_mapping(int known) { switches().pcie_mapping = known != 0; }
-unsigned long fake_cuda_pcie_mappings(void) { return switches().pcie_mappings; }
-unsigned long fake_cuda_live_handles(void) { return device_memory().live_handles(); }
 }
+#pragma GCC visibility pop

@@ -8,7 +8,6 @@
 
 #include "drivers/cuda/cuda_api.h"
 #include "tests/fakes/cuda/driver.h"
-#include "tests/fakes/cuda/exports.h"
 #include "tests/fakes/cuda/memory.h"
 #include "tests/fakes/cuda/rules.h"
 
@@ -88,6 +87,7 @@ void launch_copy(cuda::Stream stream, const Side& to, const Side& from, size_t b
 
 }  // namespace
 
+#pragma GCC visibility push(default)
 extern "C" {
 
 cuda::Rc cuMemAlloc_v2(cuda::DevicePtr* address, size_t bytes) {
@@ -268,3 +268,4 @@ cuda::Rc cuEventRecord(cuda::Event event, cuda::Stream stream) {
   return cuda::kSuccess;
 }
 }
+#pragma GCC visibility pop

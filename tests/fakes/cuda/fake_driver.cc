@@ -14,32 +14,14 @@ void check(bool ok, const char* what) {
   std::abort();
 }
 
-template <class Function>
-void find(void* library, const char* name, Function*& slot) {
-  slot = reinterpret_cast<Function*>(dlsym(library, name));
-  check(slot != nullptr, name);
-}
-
 Driver load_once() {
   void* library = dlopen(FAKE_CUDA_LIBRARY, RTLD_NOW | RTLD_LOCAL);
   check(library != nullptr, "cannot load " FAKE_CUDA_LIBRARY);
   gdr::Result<gdr::cuda::Api> api = gdr::cuda::bind(library);
   check(api.has_value(), "the fake lacks functions");
-  Hooks hooks{};
-  find(library, "fake_cuda_set_kernel_running", hooks.set_kernel_running);
-  find(library, "fake_cuda_set_copies_held", hooks.set_copies_held);
-  find(library, "fake_cuda_set_capturing", hooks.set_capturing);
-  find(library, "fake_cuda_set_copy_delay_us", hooks.set_copy_delay_us);
-  find(library, "fake_cuda_fail_context", hooks.fail_context);
-  find(library, "fake_cuda_set_shut_down", hooks.set_shut_down);
-  find(library, "fake_cuda_set_virtual_memory", hooks.set_virtual_memory);
-  find(library, "fake_cuda_set_pcie_mapping", hooks.set_pcie_mapping);
-  find(library, "fake_cuda_pcie_mappings", hooks.pcie_mappings);
-  find(library, "fake_cuda_live_handles", hooks.live_handles);
-  find(library, "fake_cuda_view", hooks.view);
-  find(library, "fake_cuda_peer_enabled", hooks.peer_enabled);
-  find(library, "fake_cuda_stream_operations", hooks.stream_operations);
-  return Driver{*api, hooks};
+  auto* hooks = reinterpret_cast<const Hooks* (*)()>(dlsym(library, "fake_cuda_hooks"));
+  check(hooks != nullptr, "the fake has no hooks");
+  return Driver{*api, *hooks()};
 }
 
 }  // namespace

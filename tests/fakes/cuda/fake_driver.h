@@ -7,20 +7,39 @@
 
 namespace fake_cuda {
 
-// The functions of fake_cuda.h.
+// What a test steers and sees, beyond the driver API.
 struct Hooks {
-  void (*set_kernel_running)(int);
-  void (*set_copies_held)(int);
-  void (*set_capturing)(int);
-  void (*set_copy_delay_us)(unsigned);
-  void (*fail_context)(int, int);
-  void (*set_shut_down)(int);
-  void (*set_virtual_memory)(int);
-  void (*set_pcie_mapping)(int);
+  // While true, a kernel "spins" on both devices: calls that wait for kernels on a real GPU
+  // (allocation, stream creation, page-locking, synchronisation) block until it is false again.
+  void (*set_kernel_running)(bool running);
+  // While true, the copies and fills of all streams wait.
+  void (*set_copies_held)(bool held);
+  // While true, another thread "captures a graph in global mode": calls that fail on a real driver
+  // then, made by a thread whose capture mode is not relaxed, abort the process.
+  void (*set_capturing)(bool capturing);
+  // How long every copy waits before it starts, in microseconds. The process environment variable
+  // FAKE_CUDA_COPY_DELAY_US sets the initial value.
+  void (*set_copy_delay_us)(unsigned microseconds);
+  // From now on every call in the device's context returns `error`, and its streams drop their
+  // work.
+  void (*fail_context)(int device, int error);
+  // While true, every call returns CUDA_ERROR_DEINITIALIZED, as in a driver during process exit.
+  void (*set_shut_down)(bool shut_down);
+  // While true, allocations behave like those of the virtual-memory API: only the device that is
+  // current at the allocation can access them, and copies by another fail.
+  void (*set_virtual_memory)(bool is_virtual);
+  // While false, exports of dma-bufs with a mapping over PCIe fail, as by an older driver.
+  void (*set_pcie_mapping)(bool known);
+  // How many dma-bufs were exported with that mapping.
   unsigned long (*pcie_mappings)();
+  // How many handles of virtual memory were retained and not released.
   unsigned long (*live_handles)();
-  void* (*view)(unsigned long long);
-  int (*peer_enabled)(int, int);
+  // The address at which the CPU can read and write the device memory, whose own addresses fault;
+  // null if the address is not device memory.
+  void* (*view)(gdr::cuda::DevicePtr address);
+  // Whether the device's context has access to the peer's memory.
+  bool (*peer_enabled)(int device, int peer);
+  // How many copies, fills, writes and event records all streams have accepted so far.
   unsigned long (*stream_operations)();
 };
 
