@@ -123,11 +123,6 @@ size_t FakeVerbs::held() const {
   return in_flight_.size();
 }
 
-std::vector<Posted> FakeVerbs::posted() const {
-  std::lock_guard lock(mutex_);
-  return posted_;
-}
-
 void FakeVerbs::forget_posted() {
   std::lock_guard lock(mutex_);
   posted_.clear();
@@ -137,11 +132,6 @@ void FakeVerbs::forget_posted() {
 size_t FakeVerbs::polls(const ibv_cq* cq) const {
   std::lock_guard lock(mutex_);
   return static_cast<const Cq*>(cq)->polls;
-}
-
-size_t FakeVerbs::doorbells() const {
-  std::lock_guard lock(mutex_);
-  return doorbells_;
 }
 
 int FakeVerbs::posted_receives(uint32_t qp_num) const {
@@ -181,26 +171,6 @@ std::vector<ibv_qp_state> FakeVerbs::ece_set_in(uint32_t qp_num) const {
 void FakeVerbs::remove_ece() {
   api_->set_ece = nullptr;
   api_->query_ece = nullptr;
-}
-
-int FakeVerbs::gid_queries() const {
-  std::lock_guard lock(mutex_);
-  return gid_queries_;
-}
-
-int FakeVerbs::data_direct_mrs() const {
-  std::lock_guard lock(mutex_);
-  return data_direct_mrs_;
-}
-
-int FakeVerbs::gid_table_queries() const {
-  std::lock_guard lock(mutex_);
-  return gid_table_queries_;
-}
-
-LiveObjects FakeVerbs::live() const {
-  std::lock_guard lock(mutex_);
-  return live_;
 }
 
 }  // namespace fake_verbs

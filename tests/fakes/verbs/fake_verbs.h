@@ -196,9 +196,10 @@ class FakeVerbs {
   size_t held() const;
 
   // What was posted since the start or the last forget_posted().
-  std::vector<Posted> posted() const;
+  std::vector<Posted> posted() const { return copy_of(posted_); }
   void forget_posted();
-  size_t doorbells() const;                    // post_send calls, since the same moment
+  // post_send calls, since the same moment.
+  size_t doorbells() const { return copy_of(doorbells_); }
   size_t polls(const ibv_cq* cq) const;        // poll_cq calls, since the queue was created
   int posted_receives(uint32_t qp_num) const;  // that no arrival has consumed yet
   // What modify_qp set, over all steps.
@@ -213,15 +214,21 @@ class FakeVerbs {
   std::vector<ibv_qp_state> ece_set_in(uint32_t qp_num) const;
   // Leaves the two functions of ECE away, as a verbs library before IBVERBS_1.10.
   void remove_ece();
-  int gid_queries() const;        // queries of one GID, since the start
-  int data_direct_mrs() const;    // registrations with Data Direct, since the start
-  int gid_table_queries() const;  // of whole tables
-  LiveObjects live() const;
+  // Since the start: queries of one GID and of whole tables, registrations with Data Direct.
+  int gid_queries() const { return copy_of(gid_queries_); }
+  int gid_table_queries() const { return copy_of(gid_table_queries_); }
+  int data_direct_mrs() const { return copy_of(data_direct_mrs_); }
+  LiveObjects live() const { return copy_of(live_); }
 
  private:
   friend struct Entry;
   friend struct HotEntry;
 
+  template <class Value>
+  Value copy_of(const Value& value) const {
+    std::lock_guard lock(mutex_);
+    return value;
+  }
   bool fails(Call call);
   int modify(Qp& qp, const ibv_qp_attr& attr, int mask);
   int post(Qp& qp, const ibv_send_wr& wr, size_t doorbell);
