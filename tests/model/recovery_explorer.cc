@@ -14,7 +14,7 @@
 #include <variant>
 #include <vector>
 
-#include "tests/model/recovery_search.h"
+#include "tests/model/recovery_model.h"
 
 namespace gdr::model {
 namespace {

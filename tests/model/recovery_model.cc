@@ -10,51 +10,30 @@ namespace gdr::model {
 using transport::PairAgreement;
 
 const char* to_string(Mutation mutation) {
-  switch (mutation) {
-    case Mutation::kNone:
-      return "none";
-    case Mutation::kReceiverKeepsQueuePair:
-      return "the receiver is down without moving its QP to ERROR";
-    case Mutation::kStatesBeforeCounting:
-      return "the receiver is down before all arrivals are counted";
-    case Mutation::kSendsAgainBeforeAgreement:
-      return "the sender sends again once it is down itself";
-    case Mutation::kSendsEverythingAgain:
-      return "the sender sends again what has arrived";
-    case Mutation::kNeverSendsAgain:
-      return "the sender does not send again";
-    case Mutation::kNeverAnnouncesAgain:
-      return "the receiver does not announce again";
-    case Mutation::kUsesPairTooEarly:
-      return "the sender uses a pair that is ready at its end only";
-    case Mutation::kGoesDownTooEarly:
-      return "an end goes down before the other is ready in that epoch";
-    case Mutation::kRevivesTooEarly:
-      return "an end revives a pair before the other is down";
-    case Mutation::kRevivesBeforeDataPath:
-      return "an end revives a pair before its data path has taken over";
-    case Mutation::kSamePacketNumbers:
-      return "packets of an earlier epoch are accepted";
-    case Mutation::kOldCompletionsCount:
-      return "completions of an earlier epoch count";
-    case Mutation::kArrivedIsNotKept:
-      return "the count is not in the statement of the next epoch";
-    case Mutation::kStatesOnce:
-      return "statements are not repeated";
-    case Mutation::kAsksUntilSeen:
-      return "statements are repeated only until they are seen";
-    case Mutation::kStatesOverUsablePairs:
-      return "statements go over pairs that were probed only";
-    case Mutation::kDataPathChecksAlone:
-      return "only the data path checks what has arrived";
-    case Mutation::kNoCheckOfArrived:
-      return "nobody checks what has arrived";
-    case Mutation::kReusesSlotsTooEarly:
-      return "slots are used again while older announcements may be on their way";
-    case Mutation::kAnnouncesAllAgain:
-      return "the receiver announces again what a living pair may still deliver";
-  }
-  return "unknown";
+  static constexpr const char* kTexts[kMutations] = {
+      "none",
+      "the receiver is down without moving its QP to ERROR",
+      "the receiver is down before all arrivals are counted",
+      "the sender sends again once it is down itself",
+      "the sender sends again what has arrived",
+      "the sender does not send again",
+      "the receiver does not announce again",
+      "the sender uses a pair that is ready at its end only",
+      "an end goes down before the other is ready in that epoch",
+      "an end revives a pair before the other is down",
+      "an end revives a pair before its data path has taken over",
+      "packets of an earlier epoch are accepted",
+      "completions of an earlier epoch count",
+      "the count is not in the statement of the next epoch",
+      "statements are not repeated",
+      "statements are repeated only until they are seen",
+      "statements go over pairs that were probed only",
+      "only the data path checks what has arrived",
+      "nobody checks what has arrived",
+      "slots are used again while older announcements may be on their way",
+      "the receiver announces again what a living pair may still deliver",
+  };
+  return kTexts[static_cast<int>(mutation)];
 }
 
 namespace {
@@ -144,6 +123,20 @@ std::string to_string(const RecoveryModel::Step& step) {
   text += step.end == kSender ? "sender: " : "receiver: ";
   return text + step.name + ", pair " + std::to_string(step.pair) + ", " +
          std::to_string(step.detail);
+}
+
+Exploration<RecoveryModel> explore(const RecoveryModel& model, ExplorationLimits limits) {
+  return Explorer(model, limits).run();
+}
+
+Walk<RecoveryModel> walk(const RecoveryModel& model, uint64_t seed, size_t walks) {
+  return walk_randomly(model, seed, walks);
+}
+
+std::string to_text(const std::string& violation, const std::vector<RecoveryModel::Step>& trace) {
+  std::string text = violation + "\n";
+  for (const RecoveryModel::Step& step : trace) text += "  " + to_string(step) + "\n";
+  return text;
 }
 
 }  // namespace gdr::model

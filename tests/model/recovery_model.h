@@ -12,7 +12,9 @@
 #include <utility>
 #include <vector>
 
+#include "tests/model/explorer.h"
 #include "tests/model/recovery_state.h"
+#include "tests/model/walker.h"
 
 namespace gdr::model {
 
@@ -50,29 +52,30 @@ struct Bounds {
 // Rules that can be broken, so that the exploration shows that each is needed.
 enum class Mutation : uint8_t {
   kNone,
-  kReceiverKeepsQueuePair,     // states that it is down without moving the QP to ERROR
-  kStatesBeforeCounting,       // states that it is down before all completions are counted
-  kSendsAgainBeforeAgreement,  // once this end is down
-  kSendsEverythingAgain,       // also what has arrived
+  kReceiverKeepsQueuePair,
+  kStatesBeforeCounting,
+  kSendsAgainBeforeAgreement,
+  kSendsEverythingAgain,
   kNeverSendsAgain,
   kNeverAnnouncesAgain,
-  kUsesPairTooEarly,       // ready at this end only
-  kGoesDownTooEarly,       // the other end is not ready yet
-  kRevivesTooEarly,        // the other end is not down yet
-  kRevivesBeforeDataPath,  // what was missing is not taken over yet
-  kSamePacketNumbers,      // packets of an earlier epoch are accepted
-  kOldCompletionsCount,    // completions of an earlier epoch are taken for those of this one
-  kArrivedIsNotKept,       // the statement of the next epoch has no count
-  kStatesOnce,             // statements are not repeated
-  kAsksUntilSeen,          // a statement is repeated until it is seen, not until it is followed
-  kStatesOverUsablePairs,  // not over those whose probe is outstanding
-  kDataPathChecksAlone,    // the watcher does not check what has arrived
+  kUsesPairTooEarly,
+  kGoesDownTooEarly,
+  kRevivesTooEarly,
+  kRevivesBeforeDataPath,
+  kSamePacketNumbers,
+  kOldCompletionsCount,
+  kArrivedIsNotKept,
+  kStatesOnce,
+  kAsksUntilSeen,
+  kStatesOverUsablePairs,
+  kDataPathChecksAlone,
   kNoCheckOfArrived,
   kReusesSlotsTooEarly,
-  kAnnouncesAllAgain,  // also what went over a pair that is not lost
+  kAnnouncesAllAgain,
 };
 inline constexpr int kMutations = static_cast<int>(Mutation::kAnnouncesAllAgain) + 1;
 
+// How the model behaves then, such as "the receiver is down before all arrivals are counted".
 const char* to_string(Mutation mutation);
 
 class RecoveryModel {
@@ -103,5 +106,12 @@ class RecoveryModel {
 
 // "receiver's data path counts an arrival on pair 1".
 std::string to_string(const RecoveryModel::Step& step);
+
+// They are compiled with the model, since tests are compiled without optimisation.
+Exploration<RecoveryModel> explore(const RecoveryModel& model, ExplorationLimits limits = {});
+Walk<RecoveryModel> walk(const RecoveryModel& model, uint64_t seed, size_t walks);
+
+// The violation and the steps to it, one a line.
+std::string to_text(const std::string& violation, const std::vector<RecoveryModel::Step>& trace);
 
 }  // namespace gdr::model

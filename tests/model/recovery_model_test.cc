@@ -5,8 +5,6 @@
 #include <cstdio>
 #include <ostream>
 
-#include "tests/model/recovery_search.h"
-
 namespace gdr::model {
 namespace {
 
