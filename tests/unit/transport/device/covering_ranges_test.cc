@@ -19,42 +19,6 @@ struct Ranges : CoveringRanges<Range> {
   void erase(const Range& range) { CoveringRanges::erase(range.begin, range.end); }
 };
 
-TEST(CoveringRangesTest, Empty_CoversNothing) {
-  Ranges ranges;
-  EXPECT_EQ(ranges.find_covering(1, 2), nullptr);
-}
-
-TEST(CoveringRangesTest, LargeRangeBeforeManySmallOnes_IsFound) {
-  Ranges ranges;
-  std::list<Range> all{{0, 10000}};
-  ranges.insert(&all.front());
-  for (uintptr_t at = 10; at < 5000; at += 10) ranges.insert(&all.emplace_back(at, at + 5));
-  EXPECT_EQ(ranges.find_covering(4995, 5001), &all.front());
-  ranges.erase(all.front());
-  EXPECT_EQ(ranges.find_covering(4995, 5001), nullptr);
-}
-
-TEST(CoveringRangesTest, RangesWithOneBegin_AreDistinct) {
-  Ranges ranges;
-  Range small{10, 20}, large{10, 40}, middle{10, 30};
-  for (Range* range : {&small, &large, &middle}) ranges.insert(range);
-  EXPECT_EQ(ranges.find_covering(10, 40), &large);
-  ranges.erase(large);
-  EXPECT_EQ(ranges.find_covering(10, 40), nullptr);
-  EXPECT_EQ(ranges.find_covering(10, 30), &middle);
-}
-
-TEST(CoveringRangesTest, ErasedRange_CanBeInsertedAgain) {
-  Ranges ranges;
-  Range range{10, 20};
-  for (int i = 0; i < 3; ++i) {
-    ranges.insert(&range);
-    EXPECT_EQ(ranges.find_covering(12, 13), &range);
-    ranges.erase(range);
-    EXPECT_EQ(ranges.find_covering(12, 13), nullptr);
-  }
-}
-
 TEST(CoveringRangesTest, RandomRanges_AreFoundAsByLinearSearch) {
   std::mt19937 random(1);
   auto below = [&](uintptr_t bound) { return random() % bound; };

@@ -126,11 +126,6 @@ TEST_F(GidCacheTest, TwoPorts_EachHasItsOwnTable) {
   EXPECT_EQ(verbs.gid_table_queries(), 3);
 }
 
-TEST_F(GidCacheTest, InfiniBand_ForcedIndex_IsIgnored) {
-  open(HcaConfig::infiniband("fake_0", 7));
-  EXPECT_EQ(resolve({.forced_index = 3}).value().index, 0);
-}
-
 TEST_F(GidCacheTest, InfiniBand_RoutableIndexCarriesFlid_IsChosen) {
   open(HcaConfig::infiniband("fake_0", 7));
   table().push_back({gid("fec0:0:1234:5::7")});
@@ -147,6 +142,7 @@ TEST_F(GidCacheTest, InfiniBand_RoutableIndexWithoutFlidOrBeyondTheTable_IsZero)
   for (int index : {1, 2, 255}) {
     EXPECT_EQ(resolve({.routable_index = index}).value().index, 0) << index;
   }
+  EXPECT_EQ(resolve({.forced_index = 1}).value().index, 0) << "which is of RoCE";
 }
 
 TEST_F(GidCacheTest, EventsWhileThreadsResolve_EveryOneFindsTheGid) {

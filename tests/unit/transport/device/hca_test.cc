@@ -39,13 +39,6 @@ TEST_F(HcaTest, Open_ReadsWhatTheDeviceReports) {
   EXPECT_EQ((*hca)->max_work_requests(), 1234);
 }
 
-TEST_F(HcaTest, Open_ProbesDmabuf) {
-  auto config = HcaConfig::infiniband("with", 1);
-  EXPECT_TRUE(HcaContext::open(verbs.api(), verbs.add_hca(config)).value()->supports_dmabuf());
-  config.dmabuf = false;
-  EXPECT_FALSE(HcaContext::open(verbs.api(), verbs.add_hca(config)).value()->supports_dmabuf());
-}
-
 // Registers by no descriptor, but fails with that errno.
 template <int kErrno>
 ibv_mr* refuse(ibv_pd*, uint64_t, size_t, uint64_t, int, int) {
@@ -125,25 +118,17 @@ TEST_F(HcaTest, Discover_FilteredOut_NamesTheVariable) {
             (SkippedPort{FindingKind::kHcaExcluded, "mlx5_0:1", "is excluded by NCCL_IB_HCA"}));
 }
 
-TEST_F(HcaTest, Discover_OneHcaFails_TheOthersAreListed) {
+TEST_F(HcaTest, Discover_HcaOrPortFails_TheOthersAreListed) {
   verbs.add_hca(HcaConfig::infiniband("mlx5_0", 1));
   verbs.add_hca(HcaConfig::infiniband("mlx5_1", 2));
-  verbs.fail_call(Call::kOpenDevice, ENODEV);
-  Discovery found = discover();
-  EXPECT_EQ(names(found.devices), Names{"mlx5_1:1"});
-  ASSERT_EQ(found.skipped.size(), 1u);
-  EXPECT_EQ(found.skipped[0].kind, FindingKind::kHcaFailed);
-  EXPECT_NE(to_string(found.skipped[0]).find("mlx5_0"), std::string::npos);
-}
-
-TEST_F(HcaTest, Discover_PortCannotBeQueried_IsSkipped) {
-  verbs.add_hca(HcaConfig::infiniband("mlx5_0", 1));
-  verbs.fail_call(Call::kQueryPort, EIO);
-  Discovery found = discover();
-  EXPECT_TRUE(found.devices.empty());
-  ASSERT_EQ(found.skipped.size(), 1u);
-  EXPECT_EQ(found.skipped[0].kind, FindingKind::kHcaFailed);
-  EXPECT_EQ(found.skipped[0].port, "mlx5_0:1");
+  for (Call call : {Call::kOpenDevice, Call::kQueryPort}) {
+    verbs.fail_call(call, ENODEV);
+    Discovery found = discover();
+    EXPECT_EQ(names(found.devices), Names{"mlx5_1:1"});
+    ASSERT_EQ(found.skipped.size(), 1u);
+    EXPECT_EQ(found.skipped[0].kind, FindingKind::kHcaFailed);
+    EXPECT_NE(to_string(found.skipped[0]).find("mlx5_0"), std::string::npos);
+  }
 }
 
 TEST_F(HcaTest, Discover_KernelWithoutRdma_IsAnErrorThatSaysSoAndHowToFixIt) {

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <string>
 
+#include "tests/fakes/temp_folder.h"
 #include "tests/fakes/verbs/fake_verbs.h"
 #include "transport/device/hca.h"
 
@@ -41,8 +42,8 @@ TEST(RateFile, Texts_AreMegabits) {
 // One HCA, whose sysfs folder and port a test can change.
 struct PortSpeed : testing::Test {
   fake_verbs::FakeVerbs verbs;
-  std::filesystem::path sysfs = std::filesystem::path(testing::TempDir()) /
-                                testing::UnitTest::GetInstance()->current_test_info()->name();
+  const TempFolder folder;
+  const std::filesystem::path sysfs = folder.path();
   DiscoveryOptions options;
 
   PortSpeed() {
@@ -50,7 +51,6 @@ struct PortSpeed : testing::Test {
     config.sysfs_path = sysfs.string();
     verbs.add_hca(config);
   }
-  ~PortSpeed() override { std::filesystem::remove_all(sysfs); }
 
   fake_verbs::Port& port() { return verbs.port("mlx5_0", 1); }
   void write_rate(const std::string& text) {

@@ -16,7 +16,6 @@ using fake_verbs::Call;
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
-using testing::IsEmpty;
 
 constexpr size_t kOwnBytes = 1 << 20;
 constexpr size_t kUsersBytes = 8 << 20;
@@ -58,9 +57,8 @@ struct GpuEnd {
   std::unique_ptr<MemoryHandle> users;
 };
 
-// Over one rail, and over rails that recover.
 template <class Rails>
-struct UsersBuffers : testing::Test {
+struct UsersPair {
   const fake_cuda::Driver& cuda = fake_cuda::Driver::load();
   const bool initialised = cuda::CudaDriver::shared().has_value();
   Rails pair = make_rails();
@@ -75,7 +73,7 @@ struct UsersBuffers : testing::Test {
       return Rails();
     }
   }
-  void SetUp() override {
+  UsersPair() {
     from.register_own(*pair.sender);
     to.register_own(*pair.receiver);
     pair.verbs.hold();  // the fake fabric cannot read GPU memory
@@ -102,62 +100,56 @@ struct UsersBuffers : testing::Test {
     return "";
   }
 };
+
+// Over one rail, and over rails that recover.
+template <class Rails>
+struct UsersBuffers : testing::Test {};
 using UsersRails = testing::Types<CommPair, SpreadRails>;
 TYPED_TEST_SUITE(UsersBuffers, UsersRails);
 
 TYPED_TEST(UsersBuffers, HcaRefusesIt_IsDeclinedAndWarnedOfOnceWithTheReason) {
-  for (int i = 0; i < 2; ++i) EXPECT_EQ(this->sender_declines().code, Code::kDeclined);
-  EXPECT_THAT(this->log.warnings(), ElementsAre(AllOf(HasSubstr("GPU 0000:1a:00.0 and fake_"),
-                                                      HasSubstr("a user's buffer of 8388608 bytes"),
-                                                      HasSubstr("NCCL_GRAPH_REGISTER=0"))));
+  UsersPair<TypeParam> ends;
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(ends.sender_declines().code, Code::kDeclined);
+  EXPECT_THAT(ends.log.warnings(), ElementsAre(AllOf(HasSubstr("GPU 0000:1a:00.0 and fake_"),
+                                                     HasSubstr("a user's buffer of 8388608 bytes"),
+                                                     HasSubstr("NCCL_GRAPH_REGISTER=0"))));
 }
 
-TYPED_TEST(UsersBuffers, NothingDeclined_EveryMessageIsSent) {
-  this->register_users();
-  for (bool sent : {false, true}) {
-    for (bool received : {false, true}) EXPECT_EQ(this->send(sent, received), "");
+// Whoever has declined one buffer may use another that its HCA took. Where one end alone uses a
+// user's buffer, that must not follow from a decline of the other one.
+TYPED_TEST(UsersBuffers, EndsThatDeclineAndBuffersThatAreUsed_DecideWhetherAMessageIsSent) {
+  constexpr char kBySender[] = "the sender has declined a user's buffer";
+  constexpr char kByReceiver[] = "the receiver has declined a user's buffer";
+  const struct {
+    bool sender_declines, receiver_declines;
+    bool from_users, to_users;
+    const char* failure;
+  } cases[] = {
+      {false, false, false, false, ""},      {false, false, false, true, ""},
+      {false, false, true, false, ""},       {false, false, true, true, ""},
+      {true, true, false, false, ""},        {true, true, true, true, ""},
+      {true, false, false, true, kBySender}, {false, true, true, false, kByReceiver},
+      {false, true, false, true, ""},  // the user has registered at one end alone
+  };
+  for (const auto& one : cases) {
+    SCOPED_TRACE(&one - cases);
+    UsersPair<TypeParam> ends;
+    if (one.sender_declines) ends.sender_declines();
+    if (one.receiver_declines) ends.receiver_declines();
+    ends.register_users();
+    const std::string failure = ends.send(one.from_users, one.to_users);
+    EXPECT_THAT(failure, HasSubstr(one.failure));
+    EXPECT_EQ(failure.empty(), *one.failure == '\0');
+    EXPECT_EQ(contains(failure, "NCCL_LOCAL_REGISTER=0"), !failure.empty());
+    EXPECT_EQ(ends.log.warnings().size(), size_t{one.sender_declines} + one.receiver_declines);
   }
-  EXPECT_THAT(this->log.warnings(), IsEmpty());
-}
-
-TYPED_TEST(UsersBuffers, BothDecline_NcclsOwnBuffersAreUsed) {
-  this->sender_declines();
-  this->receiver_declines();
-  EXPECT_EQ(this->send(false, false), "");
-}
-
-// Whoever has declined one buffer may use another that its HCA took.
-TYPED_TEST(UsersBuffers, BothDeclineAndRegisterAnother_UsersBuffersAreUsed) {
-  this->sender_declines();
-  this->receiver_declines();
-  this->register_users();
-  EXPECT_EQ(this->send(true, true), "");
-}
-
-TYPED_TEST(UsersBuffers, SenderDeclines_MessageIntoAUsersBufferFails) {
-  this->sender_declines();
-  this->register_users();
-  EXPECT_THAT(this->send(false, true), AllOf(HasSubstr("the sender has declined a user's buffer"),
-                                             HasSubstr("NCCL_LOCAL_REGISTER=0")));
-}
-
-TYPED_TEST(UsersBuffers, ReceiverDeclines_MessageFromAUsersBufferFails) {
-  this->receiver_declines();
-  this->register_users();
-  EXPECT_THAT(this->send(true, false), HasSubstr("the receiver has declined a user's buffer"));
-}
-
-// A use that the decline of an end cannot explain: the user has registered at one end alone.
-TYPED_TEST(UsersBuffers, TheOtherEndDeclines_MessageThatItDoesNotConcernIsSent) {
-  this->receiver_declines();
-  this->register_users();
-  EXPECT_EQ(this->send(false, true), "");
 }
 
 // A comm that several connections of NCCL's share: each registers the same buffer.
 TYPED_TEST(UsersBuffers, OwnBufferAgain_IsNotTheUsers) {
-  this->from.register_own(*this->pair.sender);
-  EXPECT_FALSE(this->from.own->is_users());
+  UsersPair<TypeParam> ends;
+  ends.from.register_own(*ends.pair.sender);
+  EXPECT_FALSE(ends.from.own->is_users());
 }
 
 // PXN: a sender has a buffer of one size for each rank that it sends for.

@@ -43,19 +43,6 @@ struct FailureCase {
   const char* in_fix;
 };
 
-void PrintTo(const FailureCase& one, std::ostream* out) { *out << one.name; }
-
-class RegistrationFailures : public testing::TestWithParam<FailureCase> {};
-
-TEST_P(RegistrationFailures, ReasonTextAndFix) {
-  const FailureCase& one = GetParam();
-  SystemFacts facts = sound_machine();
-  one.change(facts);
-  const RegistrationFailure found = explain(one.attempt, facts);
-  EXPECT_EQ(found.reason, one.reason);
-  EXPECT_TRUE(names(found, one.in_text, one.in_fix));
-}
-
 constexpr auto kDmaBuf = RegistrationPath::kDmaBuf;
 constexpr auto kPeermem = RegistrationPath::kPeermem;
 constexpr Attempt kFailedExport{kDmaBuf, true, 0, kMebi};
@@ -129,9 +116,16 @@ const FailureCase kFailureCases[] = {
      ""},
 };
 
-INSTANTIATE_TEST_SUITE_P(RegistrationFailure, RegistrationFailures,
-                         testing::ValuesIn(kFailureCases),
-                         [](const auto& one) { return std::string(one.param.name); });
+TEST(RegistrationFailure, FactsAndAttempt_DecideReasonTextAndFix) {
+  for (const FailureCase& one : kFailureCases) {
+    SCOPED_TRACE(one.name);
+    SystemFacts facts = sound_machine();
+    one.change(facts);
+    const RegistrationFailure found = explain(one.attempt, facts);
+    EXPECT_EQ(found.reason, one.reason);
+    EXPECT_TRUE(names(found, one.in_text, one.in_fix));
+  }
+}
 
 TEST(RegistrationFailure, Finding_NamesThePath) {
   Finding found = explain(attempt(RegistrationPath::kPeermem, EIO), sound_machine()).finding;

@@ -18,43 +18,37 @@ namespace {
 
 namespace fs = std::filesystem;
 
-class StatusFile {
- public:
-  explicit StatusFile(const std::string& text) {
-    std::string pattern = (fs::temp_directory_path() / "status-XXXXXX").string();
-    UniqueFd fd(mkstemp(pattern.data()));
-    name_ = pattern;
-    std::ofstream(name_) << text;
-  }
-  ~StatusFile() { fs::remove(name_); }
-  const std::string& name() const { return name_; }
-
- private:
-  std::string name_;
-};
-
 constexpr char kOrdinary[] =
     "Name:\ttrain\nVmPeak:\t  9000 kB\nVmLck:\t  64 kB\nVmPin:\t  2048 kB\n"
     "CapPrm:\t000001ffffffffff\nCapEff:\t0000000000000000\n";
 
-TEST(ProcessLimits, PinnedBytes_AreVmPin) {
-  EXPECT_EQ(pinned_bytes(StatusFile(kOrdinary).name()), 2048u * 1024);
-  EXPECT_EQ(pinned_bytes(StatusFile("Name:\tx\n").name()), 0u);
+struct ProcessLimits : testing::Test {
+  const TempFolder folder;
+  // The name of a file like /proc/self/status with that text.
+  std::string status(const std::string& text) const {
+    std::ofstream(folder.path() / "status") << text;
+    return folder.path() / "status";
+  }
+};
+
+TEST_F(ProcessLimits, PinnedBytes_AreVmPin) {
+  EXPECT_EQ(pinned_bytes(status(kOrdinary)), 2048u * 1024);
+  EXPECT_EQ(pinned_bytes(status("Name:\tx\n")), 0u);
   EXPECT_EQ(pinned_bytes("/no-such-folder/status"), 0u);
 }
 
-TEST(ProcessLimits, MemoryLock_CountsOnlyWithoutIpcLock) {
+TEST_F(ProcessLimits, MemoryLock_CountsOnlyWithoutIpcLock) {
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_MEMLOCK, &before), 0);
   rlimit small{64 << 10, before.rlim_max};
   ASSERT_EQ(setrlimit(RLIMIT_MEMLOCK, &small), 0);
-  EXPECT_EQ(memory_lock_limit(StatusFile(kOrdinary).name()), uint64_t{64} << 10);
-  EXPECT_EQ(memory_lock_limit(StatusFile("CapEff:\t0000000000004000\n").name()), std::nullopt);
-  EXPECT_EQ(memory_lock_limit(StatusFile("CapEff:\t000001ffffffffff\n").name()), std::nullopt);
+  EXPECT_EQ(memory_lock_limit(status(kOrdinary)), uint64_t{64} << 10);
+  EXPECT_EQ(memory_lock_limit(status("CapEff:\t0000000000004000\n")), std::nullopt);
+  EXPECT_EQ(memory_lock_limit(status("CapEff:\t000001ffffffffff\n")), std::nullopt);
   setrlimit(RLIMIT_MEMLOCK, &before);
 }
 
-TEST(ProcessLimits, Descriptors_AreExhaustedAtTheLimit) {
+TEST_F(ProcessLimits, Descriptors_AreExhaustedAtTheLimit) {
   EXPECT_FALSE(file_descriptors_exhausted());
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &before), 0);
@@ -69,7 +63,7 @@ TEST(ProcessLimits, Descriptors_AreExhaustedAtTheLimit) {
   EXPECT_FALSE(file_descriptors_exhausted());
 }
 
-TEST(ProcessLimits, KernelRelease_StartsWithANumber) {
+TEST_F(ProcessLimits, KernelRelease_StartsWithANumber) {
   ASSERT_FALSE(kernel_release().empty());
   EXPECT_TRUE(std::isdigit(static_cast<unsigned char>(kernel_release()[0])));
 }

@@ -5,34 +5,28 @@
 namespace gdr::transport::wire {
 namespace {
 
+void expect_survives_encoding(const Immediate& immediate) {
+  const Immediate back = decode(encode(immediate));
+  EXPECT_EQ(back.slot, immediate.slot);
+  EXPECT_EQ(back.chunks, immediate.chunks);
+  EXPECT_EQ(back.stamp, immediate.stamp);
+  EXPECT_EQ(back.size_in_table, immediate.size_in_table);
+  EXPECT_EQ(back.size_is_coded, immediate.size_is_coded);
+  EXPECT_EQ(back.size_code, immediate.size_code);
+}
+
 TEST(Immediate, EveryField_SurvivesEncoding) {
   for (uint32_t slot : {0u, 1u, 511u}) {
     for (uint32_t chunks : {1u, 2u, 128u}) {
       for (uint32_t stamp : {0u, 0x3fffu}) {
         for (bool size_in_table : {false, true}) {
-          Immediate back = decode(encode({slot, chunks, stamp, size_in_table}));
-          EXPECT_EQ(back.slot, slot);
-          EXPECT_EQ(back.chunks, chunks);
-          EXPECT_EQ(back.stamp, stamp);
-          EXPECT_EQ(back.size_in_table, size_in_table);
-          EXPECT_FALSE(back.size_is_coded);
+          expect_survives_encoding({slot, chunks, stamp, size_in_table});
         }
       }
     }
-  }
-}
-
-TEST(Immediate, WithASizeCode_SurvivesEncoding) {
-  for (uint32_t slot : {0u, 1u, 511u}) {
     for (uint32_t stamp : {0u, 0xffu}) {
       for (uint32_t code : {0u, 1u, 127u, 128u, (1u << kSizeCodeBits) - 1}) {
-        Immediate back = decode(encode({slot, 1, stamp, false, true, code}));
-        EXPECT_EQ(back.slot, slot);
-        EXPECT_EQ(back.chunks, 1u);
-        EXPECT_EQ(back.stamp, stamp);
-        EXPECT_FALSE(back.size_in_table);
-        EXPECT_TRUE(back.size_is_coded);
-        EXPECT_EQ(back.size_code, code);
+        expect_survives_encoding({slot, 1, stamp, false, true, code});
       }
     }
   }
