@@ -14,18 +14,6 @@ namespace {
 using fake_verbs::Call;
 using namespace std::chrono_literals;
 
-TEST(Connector, ListenerAccepts_DataFlows) {
-  HandshakeBed bed;
-  auto listener = bed.make_listener().value();
-  auto connector = bed.make_connector(handle_of(*listener)).value();
-  BothEnds both(*connector, *listener);
-  ASSERT_TRUE(both.sender && both.receiver);
-  ASSERT_TRUE(*both.sender != nullptr && *both.receiver != nullptr);
-  const wire::EndPoint sender = end_of(**both.sender);
-  EXPECT_EQ(bed.verbs.attributes(qp_number(**both.receiver)).dest_qp_num, sender.qp[0].number);
-  EXPECT_TRUE(contains((*both.sender)->text(), "fake_b:1 lid 2"));
-}
-
 TEST(Connector, NobodyAnswersYet_ReturnsNothing) {
   HandshakeBed bed;
   RawReceiver raw;
@@ -34,22 +22,6 @@ TEST(Connector, NobodyAnswersYet_ReturnsNothing) {
     auto comm = connector->step();
     ASSERT_TRUE(comm);
     EXPECT_EQ(*comm, nullptr);
-  }
-}
-
-TEST(Connector, HandleNamesNoPort_IsAnError) {
-  HandshakeBed bed;
-  EXPECT_FALSE(bed.make_connector(wire::Handle{}));
-}
-
-TEST(Connector, SenderCannotBeMade_IsAnError) {
-  for (Call call : {Call::kQueryPort, Call::kCreateCq, Call::kModifyToInit, Call::kRegMr}) {
-    HandshakeBed bed;
-    RawReceiver raw;
-    bed.verbs.fail_call(call, ENOMEM);
-    auto connector = bed.make_connector(raw.handle());
-    ASSERT_FALSE(connector);
-    EXPECT_TRUE(contains(connector.error().text, "fake_a")) << connector.error().text;
   }
 }
 
@@ -191,13 +163,20 @@ TEST_F(ConnectorPeer, AnswerIsNoReplyToTheHello_IsAnErrorWithTheReason) {
   }
 }
 
-TEST_F(ConnectorPeer, LosesTheConnectionBeforeTheReply_SendsTheSameHelloAgain) {
-  for (bool reset : {false, true}) {
+TEST_F(ConnectorPeer, LosesTheConnectionBeforeTheEndOfTheReply_SendsTheSameHelloAgain) {
+  enum class Lost { kByReset, kByItsEnd, kWithinTheReply };
+  for (Lost lost : {Lost::kByReset, Lost::kByItsEnd, Lost::kWithinTheReply}) {
     start_anew();
     read_hello();
     const wire::EndPoint first = hello;
     const auto started = bed.verbs.live();
-    lose_connection(reset);
+    if (lost == Lost::kWithinTheReply) {
+      wire::FrameHeader header{wire::kMagic, wire::kWireVersion, wire::FrameKind::kReply, 0,
+                               sizeof(reply)};
+      send(&header, sizeof(header));
+      send(&reply, 100);
+    }
+    lose_connection(lost == Lost::kByReset);
     wait_and_read_hello();
     EXPECT_EQ(std::memcmp(&first, &hello, sizeof(hello)), 0);
     EXPECT_EQ(bed.verbs.live(), started) << "its queue pairs stay";
@@ -205,18 +184,6 @@ TEST_F(ConnectorPeer, LosesTheConnectionBeforeTheReply_SendsTheSameHelloAgain) {
     expect_connected();
     EXPECT_EQ(next_frame(raw.channel)->kind, wire::FrameKind::kReady);
   }
-}
-
-TEST_F(ConnectorPeer, LosesTheConnectionWithinTheReply_TakesTheSecondReply) {
-  read_hello();
-  wire::FrameHeader header{wire::kMagic, wire::kWireVersion, wire::FrameKind::kReply, 0,
-                           sizeof(reply)};
-  send(&header, sizeof(header));
-  send(&reply, 100);
-  lose_connection(false);
-  wait_and_read_hello();
-  answer();
-  expect_connected();
 }
 
 TEST_F(ConnectorPeer, LosesTheConnectionBeforeTheHello_ConnectsAgain) {
@@ -275,31 +242,17 @@ TEST_F(ConnectorPeer, ReceiverNoLongerListens_FailsWithoutMoreRetries) {
   EXPECT_TRUE(contains(found.text, "the receiver no longer listens")) << found.text;
 }
 
-TEST_F(ConnectorPeer, NoRetriesWanted_FailsAtOnce) {
-  bed.options.connect_retries = 0;
-  start_anew();
-  read_hello();
-  raw.channel = FrameChannel();
-  EXPECT_EQ(error().code, Code::kRemote);
-}
-
-TEST_F(ConnectorPeer, NoReplyForTheWatchdogsTime_IsLoggedOnceWithTheCause) {
+TEST_F(ConnectorPeer, NoReplyForTheWatchdogsTime_IsLoggedWithTheCause) {
   RecordedLog log;
   read_hello();
-  bed.skip(std::chrono::seconds(59));
-  step_for_a_while();
-  bed.skip(std::chrono::seconds(2));
-  step_for_a_while();
-  EXPECT_TRUE(log.warnings().empty()) << "others that stall with it are still to be counted";
-  bed.skip(std::chrono::seconds(2));
-  step_for_a_while();
-  ASSERT_EQ(log.warnings("watchdog: connecting to 127.0.0.1:").size(), 1u);
-  const std::string line = log.warnings()[0];
-  EXPECT_TRUE(
-      contains_all(line, {"the hello is sent, no reply has come", "has not called accept"}));
-  bed.skip(std::chrono::minutes(3));
-  step_for_a_while();
-  EXPECT_EQ(log.warnings().size(), 1u);
+  for (int i = 0; i < 2; ++i) {
+    bed.skip(std::chrono::seconds(61));
+    step_for_a_while();
+  }
+  ASSERT_EQ(log.warnings().size(), 1u);
+  EXPECT_TRUE(contains_all(log.warnings()[0],
+                           {"watchdog: connecting to 127.0.0.1:",
+                            "the hello is sent, no reply has come", "has not called accept"}));
 }
 
 // The receiver must learn the reason, since nothing failed on its own side.
@@ -311,6 +264,7 @@ TEST_F(ConnectorPeer, QueuePairCannotBeConnected_RefusesToThePeerWithTheReason) 
     bed.verbs.fail_call(call, EINVAL);
     Error found = error();
     EXPECT_EQ(found.sys_errno, EINVAL);
+    EXPECT_TRUE(contains_all(found.text, {"fake_a:1 lid 1", "fake_b:1 lid 2"}));
     auto answer = next_frame(raw.channel);
     ASSERT_TRUE(answer);
     EXPECT_EQ(answer->kind, wire::FrameKind::kRefuse);
@@ -323,7 +277,7 @@ TEST_F(ConnectorPeer, ReceiverDoesNotFit_RefusesToThePeer) {
   reply.qps = 2;
   reply.qp[1] = reply.qp[0];
   answer();
-  EXPECT_TRUE(contains(error().text, "number of QPs"));
+  EXPECT_TRUE(contains_all(error().text, {"number of QPs, 2", "this end's, 1"}));
   EXPECT_EQ(next_frame(raw.channel)->kind, wire::FrameKind::kRefuse);
 }
 
@@ -363,58 +317,33 @@ struct LateResolution : testing::Test {
   bool connected() { return sender && *sender != nullptr && receiver && *receiver != nullptr; }
 };
 
-// The receiver's QP and that of its flush are the first to move to RTR, at the same time; the
-// sender's is the last.
-TEST_F(LateResolution, QueuePairsOfOneEndTimeOutTwice_ConnectsAfterGrowingPauses) {
-  struct {
-    int before;  // QPs that move to RTR before those that time out
+// How often and after which pauses it is tried is in state_changes_test.cc.
+TEST_F(LateResolution, AChangeOfStateTimesOut_ConnectsAfterThePause) {
+  const struct {
+    Call call;
+    int before;  // QPs that change so before those that time out
     int qps;     // that time out together
-  } cases[] = {{0, 2}, {2, 1}};
-  for (const auto& [before, qps] : cases) {
-    bed.verbs.fail_call(Call::kModifyToRtr, ETIMEDOUT, before, 2 * qps);
+  } cases[] = {
+      {Call::kModifyToInit, 0, 1},  // of the sender, whose hello waits
+      {Call::kModifyToInit, 1, 1},  // of the receiver, whose receives wait
+      {Call::kModifyToRtr, 0, 2},   // of the receiver, and that of its flush
+      {Call::kModifyToRtr, 2, 1},   // of the sender
+  };
+  for (const auto& [call, before, qps] : cases) {
+    bed.verbs.fail_call(call, ETIMEDOUT, before, qps);
     start();
-    ASSERT_TRUE(step_until_failures_left(Call::kModifyToRtr, qps)) << before;
+    ASSERT_TRUE(step_until_failures_left(call, 0)) << before;
     clock.now += 99ms;
     step_often();
-    EXPECT_EQ(bed.verbs.failures_left(Call::kModifyToRtr), qps) << "the first pause is 100 ms";
-    clock.now += 1ms;
-    ASSERT_TRUE(step_until_failures_left(Call::kModifyToRtr, 0)) << before;
-    clock.now += 199ms;
-    step_often();
-    EXPECT_FALSE(connected()) << "the second pause is 200 ms";
+    EXPECT_FALSE(connected());
     clock.now += 1ms;
     ASSERT_TRUE(wait_for([&] {
       step();
       return connected();
     })) << before;
+    EXPECT_EQ(bed.verbs.posted_receives(qp_number(**receiver)),
+              SendComm::kRequests + RailSet::kReceiveBatch);
   }
-}
-
-TEST_F(LateResolution, ChangingToInitTimesOut_HelloIsSentAfterwards) {
-  bed.verbs.fail_call(Call::kModifyToInit, ETIMEDOUT);
-  start();
-  step_often();
-  EXPECT_FALSE(connected());
-  EXPECT_EQ(bed.verbs.live().qps, 1) << "the receiver has no hello yet";
-  clock.now += 100ms;
-  ASSERT_TRUE(wait_for([&] {
-    step();
-    return connected();
-  }));
-}
-
-// The receiver's QP comes to INIT late, so that its receives are posted late, too.
-TEST_F(LateResolution, ReceiverChangingToInitTimesOut_ReceivesArePostedBeforeTheReply) {
-  start();
-  bed.verbs.fail_call(Call::kModifyToInit, ETIMEDOUT);
-  step_often();
-  clock.now += 100ms;
-  ASSERT_TRUE(wait_for([&] {
-    step();
-    return connected();
-  }));
-  EXPECT_EQ(bed.verbs.posted_receives(qp_number(**receiver)),
-            SendComm::kRequests + RailSet::kReceiveBatch);
 }
 
 }  // namespace

@@ -50,17 +50,6 @@ TEST_F(HandshakesTest, ManyStall_OneLineNamesTheirNumberAndTheOldest) {
   EXPECT_EQ(log.lines("INFO NET/GDR : watchdog: handshake ").size(), 63u);
 }
 
-TEST_F(HandshakesTest, OneStalls_IsOneLine) {
-  auto handshake = make();
-  wait_once(*handshake);
-  for (int i = 0; i < 3; ++i) {
-    time += seconds(60);
-    wait_once(*handshake);
-  }
-  EXPECT_EQ(log.lines().size(), 1u);
-  EXPECT_EQ(log.warnings().size(), 1u);
-}
-
 TEST_F(HandshakesTest, AnotherStallsInTheSameEpisode_IsLoggedAtInfo) {
   auto first = make();
   auto second = make();

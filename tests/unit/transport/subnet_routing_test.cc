@@ -91,27 +91,29 @@ struct SubnetDevices : testing::Test {
   }
 };
 
-TEST_F(SubnetDevices, DeviceOfThePeersSubnet_IsChosen) {
-  EXPECT_EQ(choose(0, {gid("::ffff:10.0.2.7")}), 2u);
-  EXPECT_EQ(choose(2, {gid("::ffff:10.0.1.7")}), 1u);
-  EXPECT_EQ(choose(0, {gid("::ffff:10.9.9.9"), gid("::ffff:10.0.1.7")}), 1u);
-}
-
-TEST_F(SubnetDevices, GivenDeviceIsInThePeersSubnet_IsKept) {
-  EXPECT_EQ(choose(1, {gid("::ffff:10.0.0.7"), gid("::ffff:10.0.1.7")}), 1u);
-  options.subnet_prefix_bits = 16;
-  EXPECT_EQ(choose(2, {gid("::ffff:10.0.0.7")}), 2u);
-}
-
-TEST_F(SubnetDevices, NoneIsInThePeersSubnet_TheGivenOneIsKept) {
-  EXPECT_EQ(choose(1, {gid("::ffff:192.168.0.1")}), 1u);
-  EXPECT_EQ(choose(1, {}), 1u);
-  EXPECT_EQ(choose(3, {}), 3u) << "InfiniBand";
-}
-
-TEST_F(SubnetDevices, OptionIsOff_TheGivenOneIsKept) {
-  options.subnet_aware_routing = false;
-  EXPECT_EQ(choose(0, {gid("::ffff:10.0.2.7")}), 0u);
+TEST_F(SubnetDevices, GidsOfThePeer_DecideWhichDeviceIsChosen) {
+  const struct {
+    size_t given;
+    std::vector<wire::Gid> peer;
+    size_t chosen;
+    int prefix_bits = 24;
+    bool enabled = true;
+  } cases[] = {
+      {0, {gid("::ffff:10.0.2.7")}, 2},
+      {2, {gid("::ffff:10.0.1.7")}, 1},
+      {0, {gid("::ffff:10.9.9.9"), gid("::ffff:10.0.1.7")}, 1},
+      {1, {gid("::ffff:10.0.0.7"), gid("::ffff:10.0.1.7")}, 1},  // the given one suits
+      {2, {gid("::ffff:10.0.0.7")}, 2, 16},
+      {1, {gid("::ffff:192.168.0.1")}, 1},  // none suits
+      {1, {}, 1},
+      {3, {}, 3},  // InfiniBand
+      {0, {gid("::ffff:10.0.2.7")}, 0, 24, false},
+  };
+  for (const auto& one : cases) {
+    options.subnet_prefix_bits = one.prefix_bits;
+    options.subnet_aware_routing = one.enabled;
+    EXPECT_EQ(choose(one.given, one.peer), one.chosen) << &one - cases;
+  }
 }
 
 TEST_F(SubnetDevices, PortIsDown_IsNotChosen) {
