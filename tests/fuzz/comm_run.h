@@ -55,9 +55,8 @@ struct CommRun {
         several((form & kSeveralRails) != 0 ? connect_several(form) : nullptr) {}
 
   static std::unique_ptr<transport::CommPair> connect_one(uint8_t form) {
-    return std::make_unique<transport::CommPair>(options_of(form), /*roce=*/false,
-                                                 /*two_rails=*/false,
-                                                 transport::local_socket_pair(), most_of(form));
+    return std::make_unique<transport::CommPair>(
+        options_of(form), /*roce=*/false, transport::local_socket_pair(), most_of(form));
   }
   static std::unique_ptr<transport::RailsPair> connect_several(uint8_t form) {
     auto pair = std::make_unique<transport::RailsPair>(

@@ -48,11 +48,17 @@ inline TransportOptions test_options() {
 // Soft-RoCE.
 inline constexpr uint32_t kPortsMost = 4096;
 
-// With adaptive routing for messages of any size.
-inline TransportOptions adaptive_options() {
+// With adaptive routing for messages of more than so many bytes.
+inline TransportOptions adaptive_options(size_t threshold = 0) {
   TransportOptions options = test_options();
   options.connection.adaptive_routing = true;
-  options.connection.adaptive_routing_threshold = 0;
+  options.connection.adaptive_routing_threshold = threshold;
+  return options;
+}
+
+inline TransportOptions without_failover() {
+  TransportOptions options = test_options();
+  options.connection.failover = false;
   return options;
 }
 
@@ -243,6 +249,21 @@ struct Ends : Fabric {
     return !alive;
   }
 
+  // What was posted on the QPs of one end.
+  template <class Comm>
+  std::vector<fake_verbs::Posted> posted_by(const Comm& comm) {
+    return posted_by(end_of(comm));
+  }
+  std::vector<fake_verbs::Posted> posted_by(const wire::EndPoint& end) {
+    std::vector<fake_verbs::Posted> some;
+    for (const fake_verbs::Posted& work : verbs.posted()) {
+      for (int i = 0; i < end.qps; ++i) {
+        if (work.qp_num == end.qp[static_cast<size_t>(i)].number) some.push_back(work);
+      }
+    }
+    return some;
+  }
+
   std::unique_ptr<SendComm> sender;
   std::unique_ptr<ReceiveComm> receiver;
 };
@@ -251,14 +272,13 @@ struct Ends : Fabric {
 struct CommPair : Ends {
   // between: called after the sender is made and before the receiver is; may be null.
   explicit CommPair(const TransportOptions& with = test_options(), bool roce = false,
-                    bool two_rails = false, std::array<UniqueFd, 2> sockets = local_socket_pair(),
+                    std::array<UniqueFd, 2> sockets = local_socket_pair(),
                     uint32_t max_msg_sz = 1u << 30,
                     const std::function<void(Fabric&)>& between = nullptr)
       : Ends(with, roce, max_msg_sz) {
     sender = make_sender().value();
     if (between) between(*this);
     receiver = make_receiver(options.connection.qps_per_connection).value();
-    if (two_rails) add_second_rail();
     EXPECT_TRUE(receiver->connect(end_of(*sender)).value());
     EXPECT_TRUE(sender->connect(end_of(*receiver)).value());
     sender->connection().keep_link(FrameChannel(std::move(sockets[0])), "sender");
@@ -279,42 +299,18 @@ struct CommPair : Ends {
       ASSERT_TRUE(finish(send).done) << i;
     }
   }
+};
 
-  // What was posted on the QPs of one end.
-  template <class Comm>
-  std::vector<fake_verbs::Posted> posted_by(const Comm& comm) {
-    return posted_by(end_of(comm));
-  }
-  std::vector<fake_verbs::Posted> posted_by(const wire::EndPoint& end) {
-    std::vector<fake_verbs::Posted> some;
-    for (const fake_verbs::Posted& work : verbs.posted()) {
-      for (int i = 0; i < end.qps; ++i) {
-        if (work.qp_num == end.qp[static_cast<size_t>(i)].number) some.push_back(work);
-      }
-    }
-    return some;
-  }
+// A connected pair, and memory of as many bytes at each end.
+struct BufferedPair : CommPair {
+  explicit BufferedPair(size_t bytes = 1, const TransportOptions& with = test_options(),
+                        uint32_t max_msg_sz = 1u << 30)
+      : CommPair(with, false, local_socket_pair(), max_msg_sz),
+        from(sender_buffer(bytes)),
+        to(receiver_buffer(bytes)) {}
 
- private:
-  // Adds a rail between "fake_c" and "fake_d". Connectors and listeners make connections of one
-  // rail, so that the tables are registered on the first rail alone.
-  void add_second_rail() {
-    using fake_verbs::HcaConfig;
-    const Device sender_port = open(verbs.add_hca(HcaConfig::infiniband("fake_c", 3)));
-    const Device receiver_port = open(verbs.add_hca(HcaConfig::infiniband("fake_d", 4)));
-    const RailSpec spec{options.connection.qps_per_connection,
-                        QueueDepths{SendComm::kRequests, kReceiveDepth, 64}, 0};
-    EXPECT_TRUE(sender->connection().add_rail(sender_port, spec));
-    EXPECT_TRUE(receiver->connection().add_rail(receiver_port, spec));
-    EXPECT_TRUE(sender->connection().change_states().value());
-    EXPECT_TRUE(receiver->connection().change_states().value());
-    RailSet& rails = receiver->connection().rails();
-    for (size_t i = 0; i < rails.pair_count(); ++i) {
-      for (int n = 0; rails.pair(i).rail == 1 && n < kReceiveDepth; n += RailSet::kReceiveBatch) {
-        EXPECT_EQ(rails.post_receives(i, RailSet::kReceiveBatch, i), RailSet::kReceiveBatch);
-      }
-    }
-  }
+  Buffer from;
+  Buffer to;
 };
 
 }  // namespace gdr::transport

@@ -3,12 +3,20 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "tests/unit/transport/comm_pair.h"
 
 namespace gdr::transport {
+
+// Fills a buffer such that each position differs from its neighbours.
+inline void fill(Buffer& buffer) {
+  for (size_t i = 0; i < buffer.bytes.size(); ++i) {
+    buffer.bytes[i] = static_cast<char>((i * 2654435761u) >> 24);
+  }
+}
 
 // What the HCAs of a RailsBed are like.
 struct RailHcas {
@@ -17,6 +25,8 @@ struct RailHcas {
   std::string sysfs = "";  // folder with one for each HCA, by name; "": they have none
   bool roce = false;       // else InfiniBand
   int more_receivers = 0;  // active rails that only the receiver has
+  // The ECE options that the HCAs of each end know.
+  std::optional<uint32_t> ece_of_senders = {}, ece_of_receivers = {};
 };
 
 // Rails of which rail i is between "fake_s<i>" and "fake_r<i>", and the ends of a connection over
@@ -70,6 +80,7 @@ struct RailsBed : Ends {
                                   : HcaConfig::infiniband(hca, number);
     config.ports[0].max_msg_sz = hcas_.max_msg_sz;
     if (std::ranges::find(hcas_.broken, hca) != hcas_.broken.end()) config.max_cq_entries = 1;
+    config.ece_options = hca.starts_with("fake_s") ? hcas_.ece_of_senders : hcas_.ece_of_receivers;
     if (!hcas_.sysfs.empty()) config.sysfs_path = hcas_.sysfs + "/" + hca;
     return open(verbs.add_hca(config));
   }
@@ -123,8 +134,9 @@ struct RailsBed : Ends {
   // Sends a message of each size, and compares what arrives.
   void exchange(const std::vector<size_t>& sizes) {
     for (size_t bytes : sizes) {
-      Buffer from = sender_buffer(bytes, static_cast<char>('a' + bytes % 23));
+      Buffer from = sender_buffer(bytes);
       Buffer to = receiver_buffer(bytes);
+      fill(from);
       Request* receive = irecv(to);
       ASSERT_NE(receive, nullptr) << bytes;
       Request* send = isend_soon(from);

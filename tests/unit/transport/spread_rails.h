@@ -36,13 +36,6 @@ struct SpreadRails : RailsPair {
   }
 };
 
-// Fills a buffer such that each position differs from its neighbours.
-inline void fill(Buffer& buffer) {
-  for (size_t i = 0; i < buffer.bytes.size(); ++i) {
-    buffer.bytes[i] = static_cast<char>((i * 2654435761u) >> 24);
-  }
-}
-
 // One message over several rails, whose bytes differ from each other.
 struct SpreadMessage {
   // Posts the receive. It is null where no pair announces it, as irecv() says.

@@ -16,41 +16,26 @@ namespace {
 
 using fake_verbs::Call;
 
-struct CreateCase {
-  Call call;
-  int skip;  // calls of HCAs' own setup are over by then; this counts those of the comm
-  const char* text;
-};
-
-// GoogleTest shows a case by this instead of by the bytes of the object.
-void PrintTo(const CreateCase& one, std::ostream* out) { *out << one.text; }
-
-class CreateFailures : public testing::TestWithParam<CreateCase> {};
-
-TEST_P(CreateFailures, AnEndCannotBeMade_NamesWhatFailedAndLeavesNothing) {
+TEST(Connection, AnEndCannotBeMade_NamesWhatFailedAndLeavesNothing) {
+  const std::pair<Call, const char*> cases[] = {{Call::kQueryPort, "querying port"},
+                                                {Call::kCreateCq, "creating a CQ"},
+                                                {Call::kModifyToInit, "NCCL_IB_PKEY"},
+                                                {Call::kRegMr, "the transport's own memory"}};
   Fabric fabric;
   const fake_verbs::LiveObjects before = fabric.verbs.live();
-  const auto expect_failure = [&](const char* hca, const auto& make) {
-    fabric.verbs.fail_call(GetParam().call, EIO, GetParam().skip);
-    const auto made = make();
-    ASSERT_FALSE(made);
-    EXPECT_TRUE(contains(made.error().text, GetParam().text)) << made.error().text;
-    EXPECT_TRUE(contains(made.error().text, hca)) << made.error().text;
-    EXPECT_EQ(made.error().sys_errno, EIO);
-    EXPECT_EQ(fabric.verbs.live(), before);
-  };
-  expect_failure("fake_a", [&] { return fabric.make_sender(); });
-  expect_failure("fake_b", [&] { return fabric.make_receiver(); });
+  for (const auto& [call, text] : cases) {
+    const auto expect_failure = [&, call = call, text = text](const char* hca, const auto& made) {
+      ASSERT_FALSE(made);
+      EXPECT_TRUE(contains_all(made.error().text, {text, hca}));
+      EXPECT_EQ(made.error().sys_errno, EIO);
+      EXPECT_EQ(fabric.verbs.live(), before);
+    };
+    fabric.verbs.fail_call(call, EIO);
+    expect_failure("fake_a", fabric.make_sender());
+    fabric.verbs.fail_call(call, EIO);
+    expect_failure("fake_b", fabric.make_receiver());
+  }
 }
-
-INSTANTIATE_TEST_SUITE_P(Connection, CreateFailures,
-                         testing::Values(CreateCase{Call::kQueryPort, 0, "querying port"},
-                                         CreateCase{Call::kCreateCq, 0, "creating a CQ"},
-                                         CreateCase{Call::kModifyToInit, 0, "NCCL_IB_PKEY"},
-                                         CreateCase{Call::kRegMr, 0, "the transport's own memory"}),
-                         [](const auto& test_case) {
-                           return "Call" + std::to_string(int(test_case.param.call));
-                         });
 
 TEST(Connection, OwnMemoryCannotBeLocked_NamesTheLimit) {
   Fabric fabric;
@@ -60,13 +45,6 @@ TEST(Connection, OwnMemoryCannotBeLocked_NamesTheLimit) {
   EXPECT_TRUE(
       contains(sender.error().text, "(errno 12). Fix: raise the memory-lock limit (ulimit -l)"))
       << sender.error().text;
-}
-
-// Without inline data the HCA may still have the QP.
-TEST(Connection, CreatingAQueuePairFailsOnce_IsTriedWithoutInlineData) {
-  Fabric fabric;
-  fabric.verbs.fail_call(Call::kCreateQp, EINVAL);
-  EXPECT_TRUE(fabric.make_sender());
 }
 
 TEST(Connection, PostingTheFirstReceivesFails_IsAnError) {
@@ -105,31 +83,16 @@ TEST(Connection, CompletionQueue_HasRoomForEveryWorkRequest) {
   EXPECT_GE(entries, requests);
 }
 
-struct ConnectionPeer : testing::Test {
+TEST(Connection, ImpossibleMtu_IsRefused) {
   Fabric fabric;
-  std::unique_ptr<SendComm> sender = fabric.make_sender().value();
-  std::unique_ptr<ReceiveComm> receiver = fabric.make_receiver().value();
-  wire::EndPoint peer = end_of(*receiver);
-
-  Error refused() {
-    Result<bool> status = sender->connect(peer);
-    EXPECT_FALSE(status);
-    return status ? Error{Code::kInternal, ""} : status.error();
-  }
-};
-
-TEST_F(ConnectionPeer, ImpossibleMtu_IsRefused) {
+  auto sender = fabric.make_sender().value();
+  wire::EndPoint peer = end_of(*fabric.make_receiver().value());
   for (int mtu : {0, 6, 255}) {
     peer.rail[0].mtu = static_cast<uint8_t>(mtu);
-    EXPECT_TRUE(contains(refused().text, "MTU"));
+    const Result<bool> connected = sender->connect(peer);
+    ASSERT_FALSE(connected);
+    EXPECT_TRUE(contains(connected.error().text, "MTU"));
   }
-}
-
-TEST_F(ConnectionPeer, OtherLinkLayer_IsRefusedAndNamesBothPorts) {
-  peer.rail[0].ethernet = 1;
-  Error error = refused();
-  EXPECT_EQ(error.code, Code::kInvalidUsage);
-  EXPECT_TRUE(contains_all(error.text, {"link layers", "fake_a:1", "fake_b:1", "NCCL_IB_HCA"}));
 }
 
 TEST(ConnectionRoce, OtherRoceVersionOrFamily_IsRefusedWithTheVariablesToSet) {
@@ -147,42 +110,14 @@ TEST(ConnectionRoce, OtherRoceVersionOrFamily_IsRefusedWithTheVariablesToSet) {
   }
 }
 
-TEST_F(ConnectionPeer, QueuePairCannotBeConnected_NamesBothEndsAndTheState) {
-  for (Call call : {Call::kModifyToRtr, Call::kModifyToRts}) {
-    sender = fabric.make_sender().value();
-    fabric.verbs.fail_call(call, ENETUNREACH);
-    Error error = refused();
-    EXPECT_EQ(error.sys_errno, ENETUNREACH);
-    EXPECT_TRUE(contains(error.text, call == Call::kModifyToRtr ? "RTR" : "RTS")) << error.text;
-    EXPECT_TRUE(contains_all(error.text, {"fake_a:1 lid 1", "fake_b:1 lid 2"}));
-  }
-}
-
-TEST(Connection, Failure_IsLoggedOnce) {
-  CommPair pair;
-  Buffer from = pair.sender_buffer(1);
-  Buffer to = pair.receiver_buffer(1);
-  pair.irecv(to);
-  pair.verbs.hold();
-  Request* send = pair.isend(from);
-  pair.sender->connection().fail(Code::kSystem, "the reason");
-  RecordedLog log;
-  for (int i = 0; i < 3; ++i) EXPECT_FALSE(test_once(send).alive);
-  const std::vector<std::string> logged = log.warnings("fake_a");
-  ASSERT_EQ(logged.size(), 1u);
-  EXPECT_TRUE(contains(logged[0], "the reason"));
-}
-
 // More than one poll takes: completions that are there count, whatever happened to the link.
 TEST(Connection, FailedWithCompletionsWaiting_TheyAreAllTaken) {
-  CommPair pair;
-  Buffer from = pair.sender_buffer(1);
-  Buffer to = pair.receiver_buffer(1);
+  BufferedPair pair;
   std::vector<Request*> receives;
   std::vector<Request*> sends;
   for (int i = 0; i < 30; ++i) {
-    receives.push_back(pair.irecv(to));
-    sends.push_back(pair.isend(from));
+    receives.push_back(pair.irecv(pair.to));
+    sends.push_back(pair.isend(pair.from));
     // The sender knows a few receives at a time.
     if (sends.back() == nullptr) sends.pop_back();
   }
@@ -196,14 +131,12 @@ TEST(Connection, FailedWithCompletionsWaiting_TheyAreAllTaken) {
 
 // The error of one QP stands before the completion of another in the same CQ.
 TEST(Connection, OneQueuePairFails_CompletionsOfTheOthersCount) {
-  CommPair pair(options_of_qps(2, /*split=*/false));
-  Buffer from = pair.sender_buffer(1);
-  Buffer to = pair.receiver_buffer(1);
-  pair.irecv(to);
-  Request* second = pair.irecv(to);
+  BufferedPair pair(1, options_of_qps(2, /*split=*/false));
+  pair.irecv(pair.to);
+  Request* second = pair.irecv(pair.to);
   pair.verbs.hold();
-  ASSERT_NE(pair.isend(from), nullptr);
-  ASSERT_NE(pair.isend(from), nullptr);
+  ASSERT_NE(pair.isend(pair.from), nullptr);
+  ASSERT_NE(pair.isend(pair.from), nullptr);
   pair.verbs.break_qp(qp_number(*pair.receiver, 0));
   EXPECT_EQ(pair.verbs.deliver_on(qp_number(*pair.sender, 1)), 1);
   EXPECT_TRUE(test_once(second).done);
@@ -213,7 +146,7 @@ TEST(Connection, OneQueuePairFails_CompletionsOfTheOthersCount) {
 // Both ends, with the path of the handshake's socket cut and noticed; RDMA works.
 struct CutPair : CommPair {
   explicit CutPair(const TransportOptions& with = test_options())
-      : CommPair(with, false, false, tcp_pair()) {
+      : CommPair(with, false, tcp_pair()) {
     cut(sender->connection().link().fd());
     cut(receiver->connection().link().fd());
     EXPECT_TRUE(wait_for([this] {
@@ -221,6 +154,7 @@ struct CutPair : CommPair {
     }));
   }
   RecordedLog log;
+  Buffer from = sender_buffer(1), to = receiver_buffer(1);
 };
 
 int option_of(int fd, int name) {
@@ -232,7 +166,7 @@ int option_of(int fd, int name) {
 
 // Without these a host that is gone would be noticed after two hours.
 TEST(Connection, KeptSocket_IsFoundDeadWithinHalfAMinute) {
-  CommPair pair(test_options(), false, false, tcp_pair());
+  CommPair pair(test_options(), false, tcp_pair());
   for (int fd : {pair.sender->connection().link().fd(), pair.receiver->connection().link().fd()}) {
     EXPECT_EQ(option_of(fd, TCP_KEEPIDLE), 10);
     EXPECT_EQ(option_of(fd, TCP_KEEPINTVL), 5);
@@ -253,9 +187,8 @@ TEST(Connection, HandshakePathLost_TransfersGoOnWithOneWarning) {
 // It has nothing outstanding on its HCA that could time out.
 TEST(Connection, HandshakePathLostAndSenderDies_ReceiverThatOnlyWaitsFails) {
   CutPair pair;
-  Buffer to = pair.receiver_buffer(1);
   pair.verbs.hold();
-  Request* receive = pair.irecv(to);
+  Request* receive = pair.irecv(pair.to);
   pair.verbs.release();
   pair.sender.reset();
   Outcome outcome = finish(receive);
@@ -268,12 +201,11 @@ TEST(Connection, HandshakePathLostAndSenderDies_ReceiverThatOnlyWaitsFails) {
 // NCCL only calls isend, which has no clear-to-send.
 TEST(Connection, HandshakePathLostAndReceiverDies_SenderThatOnlyWaitsFails) {
   CutPair pair;
-  Buffer from = pair.sender_buffer(1);
   pair.receiver.reset();
   Request* request = nullptr;
   bool alive = true;
   for (int i = 0; i < 1000 && alive; ++i) {
-    alive = pair.sender->isend(from.data(), 1, 0, *from.memory, &request);
+    alive = pair.sender->isend(pair.from.data(), 1, 0, *pair.from.memory, &request);
     ASSERT_EQ(request, nullptr);
   }
   EXPECT_FALSE(alive);
@@ -283,10 +215,8 @@ TEST(Connection, HandshakePathLostAndReceiverDies_SenderThatOnlyWaitsFails) {
 // The probe's completion comes after those of messages, and is no message's.
 TEST(Connection, ProbeAmongTransfers_CountsForNothing) {
   CutPair pair;
-  Buffer from = pair.sender_buffer(1);
-  Buffer to = pair.receiver_buffer(1);
-  Request* receive = pair.irecv(to);
-  Request* send = pair.isend(from);
+  Request* receive = pair.irecv(pair.to);
+  Request* send = pair.isend(pair.from);
   pair.verbs.hold();
   EXPECT_TRUE(finish(send).done);
   EXPECT_TRUE(finish(receive).done);
@@ -317,11 +247,9 @@ TEST(Connection, ProbeIsNotAcknowledged_NoneFollows) {
 // Its queue may have no entry left, and the data shows the same.
 TEST(Connection, ProbeOfASenderWithDataUnderWay_IsNotPosted) {
   CutPair pair;
-  Buffer from = pair.sender_buffer(1);
-  Buffer to = pair.receiver_buffer(1);
-  Request* receive = pair.irecv(to);
+  Request* receive = pair.irecv(pair.to);
   pair.verbs.hold();
-  Request* send = pair.isend(from);
+  Request* send = pair.isend(pair.from);
   const size_t held = pair.verbs.held();
   EXPECT_TRUE(pair.sender->progress());
   EXPECT_EQ(pair.verbs.held(), held);
@@ -334,8 +262,7 @@ TEST(Connection, ProbeCannotBePosted_ConnectionGoesOn) {
   CutPair pair;
   pair.verbs.fail_call(Call::kPostSend, ENOMEM);
   Request* request = nullptr;
-  Buffer from = pair.sender_buffer(1);
-  EXPECT_TRUE(pair.sender->isend(from.data(), 1, 0, *from.memory, &request));
+  EXPECT_TRUE(pair.sender->isend(pair.from.data(), 1, 0, *pair.from.memory, &request));
   EXPECT_FALSE(pair.sender->connection().needs_attention());
   pair.exchange(10);
 }
@@ -376,33 +303,20 @@ TEST(Connection, Destroyed_SaysByeThenDestroysQueuePairsBeforeRegistrations) {
 // requests.
 TEST(Connection, ProbeAndEveryRequest_FitTheSendQueue) {
   for (bool adaptive : {false, true}) {
-    TransportOptions options = test_options();
-    options.connection.adaptive_routing = adaptive;
-    options.connection.adaptive_routing_threshold = 0;
-    CutPair pair(options);
-    Buffer from = pair.sender_buffer(1);
-    Buffer to = pair.receiver_buffer(1);
+    CutPair pair(adaptive ? adaptive_options() : test_options());
     for (int i = 0; i < 4; ++i) EXPECT_TRUE(pair.receiver->progress());
     for (int i = 0; i < 20; ++i) {
-      ASSERT_NE(pair.irecv(std::vector<ReceiveBuffer>(8, to.receive(1))), nullptr);
+      ASSERT_NE(pair.irecv(std::vector<ReceiveBuffer>(8, pair.to.receive(1))), nullptr);
     }
     EXPECT_TRUE(pair.receiver->progress());
     pair.verbs.hold();
     EXPECT_TRUE(pair.sender->progress());
     EXPECT_EQ(pair.verbs.held(), 1u) << "the probe";
     int sends = 0;
-    while (pair.isend(from) != nullptr) ++sends;
+    while (pair.isend(pair.from) != nullptr) ++sends;
     EXPECT_EQ(sends, pair.sender->most_sends()) << failure_of(*pair.sender).text;
     EXPECT_FALSE(pair.sender->connection().failed());
   }
-}
-
-TEST(Connection, Destroyed_LeavesNoVerbsObjects) {
-  Fabric fabric;
-  const fake_verbs::LiveObjects before = fabric.verbs.live();
-  fabric.make_sender().value().reset();
-  fabric.make_receiver(4).value().reset();
-  EXPECT_EQ(fabric.verbs.live(), before);
 }
 
 }  // namespace

@@ -146,21 +146,11 @@ TEST(EceAgreement, ChangeToRtrTimesOut_OptionsStay) {
 struct EceRails : RailsBed {
   static constexpr int kRails = 4;
 
-  EceRails() : RailsBed(0) {
-    for (int i = 0; i < kRails; ++i) {
-      const auto number = static_cast<uint16_t>(10 + 2 * i);
-      const Device here = open_rail(name('s', i), number, 0x3c);
-      const Device there = open_rail(name('r', i), static_cast<uint16_t>(number + 1), 0x1f);
-      (i == 0 ? sender_rails.active : sender_rails.standby).push_back(here);
-      (i == 0 ? receiver_rails.active : receiver_rails.standby).push_back(there);
-    }
+  EceRails()
+      : RailsBed(1, kRails - 1, test_options(),
+                 {.ece_of_senders = 0x3c, .ece_of_receivers = 0x1f}) {
     create_sender();
     create_receiver();
-  }
-  Device open_rail(const std::string& name, uint16_t number, uint32_t ece_options) {
-    HcaConfig config = HcaConfig::infiniband(name, number);
-    config.ece_options = ece_options;
-    return open(verbs.add_hca(config));
   }
   // Neither connects pair 1, as the peer counts as unreachable, nor pair 2, which cannot go to RTR.
   void connect_receiver_without_two() {

@@ -21,7 +21,7 @@ struct Observed {
   // bytes: of both buffers.
   explicit Observed(size_t bytes, const TransportOptions& with = test_options(),
                     uint32_t max_msg_sz = 1u << 30)
-      : pair(recorder.options(with), false, false, local_socket_pair(), max_msg_sz),
+      : pair(recorder.options(with), false, local_socket_pair(), max_msg_sz),
         from(pair.sender_buffer(bytes)),
         to(pair.receiver_buffer(bytes)) {}
 
@@ -32,6 +32,13 @@ struct Observed {
     return request;
   }
   Request* isend(void* parent = &kParents[0]) { return isend(from, parent); }
+  // Sends a message that is observed, until both ends have completed it.
+  void transfer() {
+    Request* receive = pair.irecv(to);
+    Request* send = isend();
+    EXPECT_TRUE(finish(send).done && finish(receive).done);
+    EXPECT_TRUE(recorder.each_completed_once());
+  }
   Request* irecv(const std::vector<ReceiveBuffer>& buffers, const std::vector<void*>& parents) {
     Request* request = nullptr;
     EXPECT_TRUE(pair.receiver->irecv_observed(buffers.data(), static_cast<int>(buffers.size()),
@@ -82,37 +89,26 @@ TEST(ObservedComms, ManyMessages_EachHasItsEventAtBothEndsOnce) {
   EXPECT_TRUE(test.recorder.each_completed_once());
 }
 
-TEST(ObservedComms, SplitSend_OneEventPerQpEndsAsItsQpCompletes) {
+TEST(ObservedComms, SplitMessage_OneEventPerQpEndsAsItsQpCompletesAndTheReceiversWithTheLast) {
   Observed test(4 * 128 - 28, options_of_qps(4, /*split=*/true));
-  Request* receive = test.pair.irecv(test.to);
+  Request* receive = test.irecv({test.to.receive(4 * 128 - 28)}, {&kParents[0]});
   test.pair.verbs.hold();
   Request* send = test.isend();
-  ASSERT_EQ(test.recorder.events.size(), 4u);
+  ASSERT_EQ(test.recorder.events.size(), 5u);
   for (int i = 0; i < 4; ++i) {
-    const ObservedWorkRequest& work = test.recorder.events[static_cast<size_t>(i)].work;
+    const ObservedWorkRequest& work = test.recorder.events[static_cast<size_t>(1 + i)].work;
     EXPECT_EQ(work.qp_number, qp_number(*test.pair.sender, i));
     EXPECT_EQ(work.bytes, i < 3 ? 128u : 100u);
   }
   Positions complete;
   for (size_t qp : {2, 0, 3}) {
     test.pair.verbs.deliver_on(qp_number(*test.pair.sender, static_cast<int>(qp)));
-    EXPECT_FALSE(test_once(send).done);
-    complete.push_back(qp);
+    EXPECT_FALSE(test_once(send).done || test_once(receive).done);
+    complete.push_back(1 + qp);
     std::sort(complete.begin(), complete.end());
     EXPECT_EQ(test.recorder.complete(), complete);
   }
   test.pair.verbs.release();
-  EXPECT_TRUE(finish(send).done && finish(receive).done);
-  EXPECT_TRUE(test.recorder.each_completed_once());
-}
-
-TEST(ObservedComms, SendOfManyChunks_TheFirstOnesAreObserved) {
-  Observed test(2 * SendComm::kMaxObservedChunks * 128,
-                options_of_qps(2 * SendComm::kMaxObservedChunks, /*split=*/true));
-  Request* receive = test.pair.irecv(test.to);
-  Request* send = test.isend();
-  EXPECT_EQ(test.pair.posted_by(*test.pair.sender).size(), 2 * SendComm::kMaxObservedChunks);
-  EXPECT_EQ(test.recorder.events.size(), SendComm::kMaxObservedChunks);
   EXPECT_TRUE(finish(send).done && finish(receive).done);
   EXPECT_TRUE(test.recorder.each_completed_once());
 }
@@ -134,18 +130,23 @@ TEST(ObservedComms, SendWithSeparateEnd_OneEventOfTheData) {
   EXPECT_TRUE(test.recorder.each_completed_once());
 }
 
+TEST(ObservedComms, SendOfManyChunks_TheFirstOnesAreObserved) {
+  constexpr size_t kChunks = 2 * SendComm::kMaxObservedChunks;
+  Observed test(kChunks * 128, options_of_qps(kChunks, /*split=*/true));
+  test.transfer();
+  EXPECT_EQ(test.pair.posted_by(*test.pair.sender).size(), kChunks);
+  EXPECT_EQ(test.recorder.events.size(), SendComm::kMaxObservedChunks);
+}
+
 // 2 chunks of 5,120 and 4,880 bytes, each of them two writes and an end.
 TEST(ObservedComms, SendLargerThanThePortsMessages_OneEventPerChunk) {
   Observed test(10000, options_of_qps(2, /*split=*/true), 4096);
-  Request* receive = test.pair.irecv(test.to);
-  Request* send = test.isend();
+  test.transfer();
   EXPECT_EQ(test.pair.posted_by(*test.pair.sender).size(), 6u);
   ASSERT_EQ(test.recorder.events.size(), 2u);
   EXPECT_EQ(test.recorder.events[0].work.bytes, 5120u);
   EXPECT_EQ(test.recorder.events[1].work.bytes, 4880u);
   EXPECT_EQ(test.recorder.events[1].work.opcode, IBV_WR_RDMA_WRITE);
-  EXPECT_TRUE(finish(send).done && finish(receive).done);
-  EXPECT_TRUE(test.recorder.each_completed_once());
   EXPECT_EQ(test.to.bytes, test.from.bytes);
 }
 
@@ -193,19 +194,6 @@ TEST(ObservedComms, GroupedReceive_OneEventPerBufferUntilItsDataIsThere) {
   ASSERT_NE(test.pair.isend(from, 3), nullptr);
   EXPECT_TRUE(finish(receive).done);
   EXPECT_TRUE(test.recorder.each_completed_once());
-}
-
-TEST(ObservedComms, ReceiveOverSeveralQps_EventEndsWithTheLastChunk) {
-  Observed test(4 * 128, options_of_qps(4, /*split=*/true));
-  Request* receive = test.irecv({test.to.receive(4 * 128)}, {&kParents[0]});
-  test.pair.verbs.hold();
-  ASSERT_NE(test.pair.isend(test.from), nullptr);
-  EXPECT_EQ(test.pair.verbs.deliver(3), 3);
-  EXPECT_FALSE(test_once(receive).done);
-  EXPECT_EQ(test.recorder.complete(), Positions{});
-  test.pair.verbs.release();
-  EXPECT_TRUE(finish(receive).done);
-  EXPECT_EQ(test.recorder.complete(), Positions{0});
 }
 
 TEST(ObservedComms, NullParents_NothingIsObserved) {

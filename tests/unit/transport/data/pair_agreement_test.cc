@@ -79,6 +79,7 @@ TEST(PairAgreement, AtFirst_IsUsableAndHasNothingToDoOrToState) {
 TEST(PairAgreement, Sender_StatesThatItIsDown_OnlyWithItsQueuePairInError) {
   AgreeingEnds ends;
   ends.sender.on_failure(kRetryExceeded);
+  ends.sender.on_failure({wire::PairReason::kPortDown});  // the first cause is kept
   EXPECT_FALSE(ends.sender.usable());
   EXPECT_TRUE(ends.sender.lost());
   EXPECT_EQ(ends.sender.next(ends.now), PairAction::kStop);
@@ -125,20 +126,6 @@ TEST(PairAgreement, LossAtOneEnd_IsRecoveredAtBothWithTheCountOfTheReceiver) {
   EXPECT_FALSE(ends.sender.unseen() || ends.receiver.unseen());
 }
 
-TEST(PairAgreement, LossAtBothEndsAtOnce_IsRecovered) {
-  AgreeingEnds ends;
-  for (PairAgreement* end : {&ends.sender, &ends.receiver}) {
-    end->on_failure(kRetryExceeded);
-    end->on_failure({wire::PairReason::kPortDown});  // the first cause is kept
-    end->on_stopped(ends.now);
-    end->on_counted(end == &ends.receiver ? 5 : 0, ends.now);
-  }
-  ends.exchange();
-  EXPECT_TRUE(ends.sender.recovered() && ends.receiver.recovered());
-  EXPECT_EQ(ends.sender.peer_arrived(), 5u);
-  EXPECT_EQ(ends.sender.cause().reason, wire::PairReason::kCompletion);
-}
-
 TEST(PairAgreement, Revival_WaitsForTheOtherEndTheDataPathThePortAndThePause) {
   AgreeingEnds ends;
   ends.stop_sender();
@@ -159,14 +146,6 @@ TEST(PairAgreement, Revival_WaitsForTheOtherEndTheDataPathThePortAndThePause) {
   EXPECT_EQ(sender.step(), 2u);
   EXPECT_FALSE(sender.usable() || sender.lost() || sender.recovered());
   EXPECT_EQ(sender.epoch(), 1u);
-}
-
-TEST(PairAgreement, OtherEndIsReadyAgain_RevivesAtOnce) {
-  DownEnds ends;
-  ends.sender.on_revived(ends.now);
-  EXPECT_EQ(ends.receiver.next(ends.now), PairAction::kNone);
-  ends.exchange();
-  EXPECT_EQ(ends.receiver.next(ends.now), PairAction::kRevive);
 }
 
 TEST(PairAgreement, RevivalFails_WaitsEvenWhereTheOtherEndIsReady) {
@@ -226,7 +205,9 @@ TEST(PairAgreement, AfterRevival_IsUsableOnlyOnceTheProbeHasCompleted) {
   ends.sender.on_revived(ends.now);
   EXPECT_EQ(ends.sender.next(ends.now), PairAction::kNone);  // the other end is still down
   EXPECT_FALSE(ends.sender.awaits_probe());
+  EXPECT_EQ(ends.receiver.next(ends.now), PairAction::kNone);
   ends.exchange();
+  EXPECT_EQ(ends.receiver.next(ends.now), PairAction::kRevive) << "at once";
   ends.receiver.on_revived(ends.now);
   ends.exchange();
   for (PairAgreement* end : {&ends.sender, &ends.receiver}) {
@@ -252,33 +233,6 @@ TEST(PairAgreement, ProbeFails_IsALossOfThePair) {
   EXPECT_EQ(to_string(ends.sender.cause()), "the probe failed with RETRY_EXC_ERR");
   ends.sender.on_stopped(ends.now);
   EXPECT_EQ(ends.sender.step(), 3u);
-}
-
-TEST(PairAgreement, SecondLoss_CountsItsOwnEpoch) {
-  AgreeingEnds ends;
-  ends.take_down(17);
-  ends.revive();
-  ends.probe();
-  EXPECT_TRUE(ends.sender.usable() && ends.receiver.usable());
-  ends.take_down(4);
-  EXPECT_TRUE(ends.sender.recovered());
-  EXPECT_EQ(ends.sender.epoch(), 1u);
-  EXPECT_EQ(ends.sender.peer_arrived(), 4u);
-}
-
-TEST(PairAgreement, LostBeforeTheOtherEndIsReady_GoesDownOnlyThen) {
-  DownEnds ends;
-  ends.sender.on_revived(ends.now);
-  ends.sender.on_failure({wire::PairReason::kPortDown});
-  EXPECT_EQ(ends.sender.next(ends.now), PairAction::kStop);
-  ends.sender.on_stopped(ends.now);
-  EXPECT_EQ(ends.sender.step(), 2u);
-  ends.exchange();
-  ends.receiver.on_revived(ends.now);
-  ends.exchange();
-  EXPECT_EQ(ends.sender.step(), 3u);
-  EXPECT_FALSE(ends.sender.usable() || ends.receiver.usable());
-  EXPECT_EQ(ends.receiver.next(ends.now), PairAction::kStop);
 }
 
 // The statement that it was down never arrived.
@@ -370,36 +324,34 @@ wire::PairStatement with(void (*change)(wire::PairStatement&)) {
   return statement;
 }
 
-TEST(PairAgreement, StatementThatContradictsTheProtocol_IsAnError) {
-  const wire::PairStatement impossible[] = {
-      with([](wire::PairStatement& statement) { statement.step = 3; }),
-      with([](wire::PairStatement& statement) { statement.seen = 2; }),
-      with([](wire::PairStatement& statement) { statement.step = 2, statement.seen = 0; }),
-      with([](wire::PairStatement& statement) { statement.step = 0; }),  // with arrivals
+TEST(PairAgreement, StatementThatContradictsTheProtocolOrAnEarlierOne_IsAnError) {
+  const struct {
+    bool after_another;
+    wire::PairStatement statement;
+  } cases[] = {
+      {false, with([](wire::PairStatement& statement) { statement.step = 3; })},
+      {false, with([](wire::PairStatement& statement) { statement.seen = 2; })},
+      {false, with([](wire::PairStatement& statement) { statement.step = 2, statement.seen = 0; })},
+      {false, with([](wire::PairStatement& statement) { statement.step = 0; })},  // with arrivals
+      {true, with([](wire::PairStatement& statement) { statement.arrived = 18; })},
+      {true,
+       with([](wire::PairStatement& statement) { statement.step = 2, statement.arrived = 16; })},
+      {true,
+       with([](wire::PairStatement& statement) { statement.step = 0, statement.arrived = 0; })},
+      {true, with([](wire::PairStatement& statement) { statement.seen = 0; })},
   };
-  for (const wire::PairStatement& statement : impossible) {
+  for (auto [after_another, statement] : cases) {
     AgreeingEnds ends;
     ends.stop_sender();
-    Status status = ends.sender.on_statement(statement, ends.now);
+    if (after_another) {
+      ASSERT_TRUE(ends.sender.on_statement(with([](wire::PairStatement&) {}), ends.now));
+      statement.serial_first = statement.serial_last = 8;
+    }
+    const uint32_t before = ends.sender.peer_step();
+    const Status status = ends.sender.on_statement(statement, ends.now);
     ASSERT_FALSE(status) << statement.step << " " << statement.seen;
     EXPECT_EQ(status.error().code, Code::kInternal);
-    EXPECT_EQ(ends.sender.peer_step(), 0u);
-  }
-}
-
-TEST(PairAgreement, StatementThatContradictsAnEarlierOne_IsAnError) {
-  const wire::PairStatement later[] = {
-      with([](wire::PairStatement& statement) { statement.arrived = 18; }),
-      with([](wire::PairStatement& statement) { statement.step = 2, statement.arrived = 16; }),
-      with([](wire::PairStatement& statement) { statement.step = 0, statement.arrived = 0; }),
-      with([](wire::PairStatement& statement) { statement.seen = 0; }),
-  };
-  for (wire::PairStatement statement : later) {
-    AgreeingEnds ends;
-    ends.stop_sender();
-    ASSERT_TRUE(ends.sender.on_statement(with([](wire::PairStatement&) {}), ends.now));
-    statement.serial_first = statement.serial_last = 8;
-    EXPECT_FALSE(ends.sender.on_statement(statement, ends.now)) << statement.step;
+    EXPECT_EQ(ends.sender.peer_step(), before);
   }
 }
 

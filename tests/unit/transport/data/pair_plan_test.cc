@@ -27,42 +27,35 @@ std::string receiver(size_t active, size_t standby, const PairPlan& sender) {
   return text(plan_receiver_pairs(active, standby, hello(sender)));
 }
 
-TEST(PairPlanTest, OneRail_HasThePairsThatAreAskedFor) {
-  EXPECT_EQ(text(plan_sender_pairs(1, 0, 1, {})), "0");
-  EXPECT_EQ(text(plan_sender_pairs(1, 0, 3, {})), "0 0 0");
-}
-
-TEST(PairPlanTest, SeveralRails_PairsAlternateAndStandbyOnesComeLast) {
-  EXPECT_EQ(text(plan_sender_pairs(2, 0, 1, {})), "0 1");
-  EXPECT_EQ(text(plan_sender_pairs(2, 1, 2, {})), "0 1 0 1 2s");
-  EXPECT_EQ(text(plan_sender_pairs(1, 2, 1, {2, 0})), "0 0 1s 2s");
-}
-
-// The receiver can put its end on another rail of its own.
-TEST(PairPlanTest, OnlyThePeerHasAnotherRail_OnePairStandsByOnTheOwnLastRail) {
-  EXPECT_EQ(text(plan_sender_pairs(1, 0, 1, {1, 1})), "0 0s");
-  EXPECT_EQ(text(plan_sender_pairs(2, 0, 1, {1, 1})), "0 1 1s");
-}
-
-// It would be lost together with the active one.
-TEST(PairPlanTest, StandbyPairBetweenTheRailsOfAnActiveOne_IsLeftOut) {
-  EXPECT_EQ(text(plan_sender_pairs(2, 0, 1, {2, 0})), "0 1");
-  EXPECT_EQ(text(plan_sender_pairs(1, 0, 2, {2, 0})), "0 0 0 0");
-  EXPECT_EQ(text(plan_sender_pairs(3, 0, 2, {3, 0})), "0 1 2 0 1 2");
-}
-
-TEST(PairPlanTest, PeerHasMoreActiveRails_EachOfThemGetsAPair) {
-  EXPECT_EQ(text(plan_sender_pairs(1, 0, 1, {2, 0})), "0 0");
-  EXPECT_EQ(receiver(2, 0, plan_sender_pairs(1, 0, 1, {2, 0})), "0 1");
-  EXPECT_EQ(text(plan_sender_pairs(1, 1, 1, {4, 0})), "0 0 0 0 1s");
-  EXPECT_EQ(text(plan_sender_pairs(3, 0, 1, {2, 0})), "0 1 2 2s");
-}
-
-// So that they also share the load of this end's rails.
-TEST(PairPlanTest, PeersActiveRailsAreNoMultiple_EachOwnRailHasAsManyPairs) {
-  const PairPlan plan = plan_sender_pairs(2, 0, 1, {3, 0});
-  EXPECT_EQ(text(plan), "0 1 0 1 1s");
-  EXPECT_EQ(receiver(3, 0, plan), "0 1 2 0 2s");
+TEST(PairPlanTest, Sender_ItsPairsAlternateAndStandbyOnesComeLast) {
+  const struct {
+    size_t active, standby;
+    int qps;
+    ListenerRails peer;
+    const char* plan;
+  } cases[] = {
+      {1, 0, 1, {}, "0"},
+      {1, 0, 3, {}, "0 0 0"},
+      {2, 0, 1, {}, "0 1"},
+      {2, 1, 2, {}, "0 1 0 1 2s"},
+      {1, 2, 1, {2, 0}, "0 0 1s 2s"},
+      // Only the peer has another rail, on which the receiver can put its end.
+      {1, 0, 1, {1, 1}, "0 0s"},
+      {2, 0, 1, {1, 1}, "0 1 1s"},
+      // A standby pair between the rails of an active one would be lost together with that.
+      {2, 0, 1, {2, 0}, "0 1"},
+      {1, 0, 2, {2, 0}, "0 0 0 0"},
+      {3, 0, 2, {3, 0}, "0 1 2 0 1 2"},
+      // Each active rail of the peer gets a pair.
+      {1, 0, 1, {2, 0}, "0 0"},
+      {1, 1, 1, {4, 0}, "0 0 0 0 1s"},
+      {3, 0, 1, {2, 0}, "0 1 2 2s"},
+      // No multiple: each own rail has as many pairs, so that they share its load, too.
+      {2, 0, 1, {3, 0}, "0 1 0 1 1s"},
+  };
+  for (const auto& one : cases) {
+    EXPECT_EQ(text(plan_sender_pairs(one.active, one.standby, one.qps, one.peer)), one.plan);
+  }
 }
 
 TEST(PairPlanTest, MoreThanTheProtocolAllows_EachActiveRailHasAsMany) {
@@ -80,10 +73,10 @@ TEST(PairPlanTest, Receiver_TakesItsRailsInTurn) {
   EXPECT_EQ(receiver(2, 0, plan_sender_pairs(1, 0, 3, {})), "0 1 0");
   EXPECT_EQ(receiver(1, 1, plan_sender_pairs(1, 1, 1, {})), "0 1s");
   EXPECT_EQ(receiver(1, 2, plan_sender_pairs(1, 3, 1, {})), "0 1s 2s 1s");
-}
-
-// A standby pair on the rail of the active one would be lost with it.
-TEST(PairPlanTest, ReceiverWithoutStandbyRails_BeginsWithItsLastActiveOne) {
+  EXPECT_EQ(receiver(2, 0, plan_sender_pairs(1, 0, 1, {2, 0})), "0 1");
+  EXPECT_EQ(receiver(3, 0, plan_sender_pairs(2, 0, 1, {3, 0})), "0 1 2 0 2s");
+  // Without standby rails it begins with its last active one: a standby pair on the rail of the
+  // active one would be lost with that.
   EXPECT_EQ(receiver(2, 0, plan_sender_pairs(1, 1, 1, {})), "0 1s");
   EXPECT_EQ(receiver(3, 0, plan_sender_pairs(1, 2, 1, {})), "0 2s 1s");
 }

@@ -15,7 +15,7 @@ struct ProcessCountersTest : testing::Test {
     return rail == sums.rails.end() ? RailSums::Moved{}
                                     : rail->second.moved[static_cast<size_t>(direction)];
   }
-  static void transfer(CommPair& pair, size_t bytes) {
+  static void transfer(Ends& pair, size_t bytes) {
     Buffer from = pair.sender_buffer(bytes + 1), to = pair.receiver_buffer(1001);
     Request* receive = pair.irecv(to);
     Request* send = pair.isend(from.data(), bytes, from);
@@ -28,24 +28,19 @@ struct ProcessCountersTest : testing::Test {
   }
 };
 
-TEST_F(ProcessCountersTest, DirectPath_BothEndsCountBytesAndMessages) {
+TEST_F(ProcessCountersTest, DirectPath_BothEndsCountBytesAndMessagesAlsoOnceTheyAreClosed) {
   CommPair pair;
   expect(moved(pair, "fake_a", DataDirection::kSent), 0, 0);
   for (size_t bytes : {1000, 0, 7}) transfer(pair, bytes);
   expect(moved(pair, "fake_a", DataDirection::kSent), 1007, 3);
   expect(moved(pair, "fake_b", DataDirection::kReceived), 1007, 3);
   expect(moved(pair, "fake_a", DataDirection::kReceived), 0, 0);
-}
-
-TEST_F(ProcessCountersTest, ConnectionsClose_SumsStay) {
-  CommPair pair;
-  transfer(pair, 100);
   EXPECT_EQ(pair.watcher->process_counters().connections(), 2u);
   pair.sender.reset();
   pair.receiver.reset();
   EXPECT_EQ(pair.watcher->process_counters().connections(), 0u);
-  expect(moved(pair, "fake_a", DataDirection::kSent), 100, 1);
-  expect(moved(pair, "fake_b", DataDirection::kReceived), 100, 1);
+  expect(moved(pair, "fake_a", DataDirection::kSent), 1007, 3);
+  expect(moved(pair, "fake_b", DataDirection::kReceived), 1007, 3);
   EXPECT_EQ(pair.watcher->process_counters().read().failed, 0u);
 }
 
@@ -101,7 +96,7 @@ TEST_F(ProcessCountersTest, GroupedReceiveAndFlush_EachBufferIsAMessageAndAFlush
 
 // A receiver of several rails that does not recover them does not know over which the data came.
 TEST_F(ProcessCountersTest, SeveralRailsWithoutRecovery_SumHasNoPort) {
-  CommPair pair(test_options(), /*roce=*/false, /*two_rails=*/true);
+  RailsPair pair(2, 0, without_failover());
   transfer(pair, 100);
   transfer(pair, 100);
   const ProcessSums sums = pair.watcher->process_counters().read();

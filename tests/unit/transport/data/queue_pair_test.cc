@@ -29,24 +29,19 @@ TEST(QueuePair, Attributes_FollowTheOptions) {
 }
 
 TEST(QueuePair, Connected_NumbersOfBothEndsMatch) {
-  CommPair pair;
+  CommPair pair(options_of_qps(3, /*split=*/false));
   const wire::EndPoint sender = end_of(*pair.sender);
   const wire::EndPoint receiver = end_of(*pair.receiver);
-  const ibv_qp_attr ours = pair.verbs.attributes(sender.qp[0].number);
-  const ibv_qp_attr theirs = pair.verbs.attributes(receiver.qp[0].number);
-  EXPECT_EQ(ours.dest_qp_num, receiver.qp[0].number);
-  EXPECT_EQ(theirs.dest_qp_num, sender.qp[0].number);
-  EXPECT_EQ(ours.sq_psn, sender.first_psn);
-  EXPECT_EQ(theirs.rq_psn, sender.first_psn);
-  EXPECT_EQ(ours.rq_psn, receiver.first_psn);
-  EXPECT_EQ(theirs.sq_psn, receiver.first_psn);
-}
-
-TEST(QueuePair, SeveralQps_ConnectPairwise) {
-  CommPair pair(options_of_qps(3, /*split=*/false));
-  for (int i = 0; i < 3; ++i) {
-    EXPECT_EQ(pair.verbs.attributes(qp_number(*pair.sender, i)).dest_qp_num,
-              qp_number(*pair.receiver, i));
+  for (size_t i = 0; i < 3; ++i) {
+    const ibv_qp_attr ours = pair.verbs.attributes(sender.qp[i].number);
+    const ibv_qp_attr theirs = pair.verbs.attributes(receiver.qp[i].number);
+    EXPECT_EQ(ours.dest_qp_num, receiver.qp[i].number);
+    EXPECT_EQ(theirs.dest_qp_num, sender.qp[i].number);
+    EXPECT_EQ(ours.sq_psn, sender.first_psn);
+    EXPECT_EQ(theirs.rq_psn, sender.first_psn);
+    EXPECT_EQ(ours.rq_psn, receiver.first_psn);
+    EXPECT_EQ(theirs.sq_psn, receiver.first_psn);
+    EXPECT_EQ(pair.verbs.posted_receives(sender.qp[i].number), 0) << "it receives no data";
   }
 }
 
@@ -59,13 +54,6 @@ TEST(QueuePair, PathMtu_IsTheSmallerOfBothPorts) {
     ASSERT_TRUE(sender->connect(end_of(*receiver)));
     EXPECT_EQ(fabric.verbs.attributes(qp_number(*sender)).path_mtu, IBV_MTU_1024) << smaller;
   }
-}
-
-TEST(QueuePair, OneInfiniBandSubnet_IsAddressedByLidAlone) {
-  CommPair pair;
-  const ibv_ah_attr path = pair.verbs.attributes(qp_number(*pair.sender)).ah_attr;
-  EXPECT_EQ(path.dlid, 2);
-  EXPECT_EQ(path.is_global, 0);
 }
 
 // The path of the sender's QP to "fake_b", and of the receiver's to "fake_a".
@@ -86,12 +74,14 @@ Paths connected_paths(Fabric& fabric, int qps = 1) {
 TEST(QueuePair, OnePortRequiresAGrh_BothDirectionsHaveOneAndKeepTheLid) {
   for (const char* virtual_port : {"fake_a", "fake_b"}) {
     Fabric fabric;
+    fabric.options.connection.traffic_class = 106;  // of RoCE
     fabric.verbs.port(virtual_port, 1).flags = IBV_QPF_GRH_REQUIRED;
     const Paths paths = connected_paths(fabric);
     EXPECT_EQ(paths.to_receiver.is_global, 1) << virtual_port;
     EXPECT_EQ(paths.to_receiver.dlid, 2) << virtual_port;
     EXPECT_EQ(paths.to_receiver.grh.dgid.raw[15], 2) << virtual_port;
     EXPECT_EQ(paths.to_receiver.grh.hop_limit, 255) << virtual_port;
+    EXPECT_EQ(paths.to_receiver.grh.traffic_class, 0) << virtual_port;
     EXPECT_EQ(paths.to_sender.is_global, 1) << virtual_port;
     EXPECT_EQ(paths.to_sender.grh.dgid.raw[15], 1) << virtual_port;
   }
@@ -126,7 +116,7 @@ TEST(QueuePair, OtherSubnetWithFlid_IsAddressedByFlidAndGid) {
   EXPECT_TRUE(log.warnings().empty());
 }
 
-TEST(QueuePair, FlidsInOneSubnet_AreNotUsed) {
+TEST(QueuePair, FlidsInOneSubnet_AreNotUsedAndThereIsNoGrh) {
   RoutedFabric fabric;
   fabric.add_routable_gid("fake_a", 1, 0x0a);
   fabric.add_routable_gid("fake_b", 1, 0x0b);
@@ -135,13 +125,15 @@ TEST(QueuePair, FlidsInOneSubnet_AreNotUsed) {
   EXPECT_EQ(paths.to_receiver.is_global, 0);
 }
 
-// As NCCL's net_ib: some routers may know the LID.
-TEST(QueuePair, OtherSubnetWithoutFlid_UsesTheLidAndWarnsOncePerEnd) {
+// As NCCL's net_ib: some routers may know the LID. A job has thousands of connections between two
+// subnets.
+TEST(QueuePair, OtherSubnetWithoutFlid_UsesTheLidAndWarnsOncePerPortAndSubnet) {
   Fabric fabric;
   fabric.verbs.port("fake_b", 1).gids[0].raw[7] = 9;
   fabric.options.connection.qps_per_connection = 4;
   RecordedLog log;
   const Paths paths = connected_paths(fabric, 4);
+  connected_paths(fabric, 4);
   EXPECT_EQ(paths.to_receiver.is_global, 1);
   EXPECT_EQ(paths.to_receiver.dlid, 2);
   EXPECT_EQ(paths.to_receiver.grh.dgid.raw[7], 9);
@@ -149,27 +141,11 @@ TEST(QueuePair, OtherSubnetWithoutFlid_UsesTheLidAndWarnsOncePerEnd) {
   EXPECT_EQ(log.warnings("fake_a:1 lid 1 and the peer's fake_b:1 lid 2 are in").size(), 1u);
   EXPECT_EQ(log.warnings("fake_b:1 lid 2 and the peer's fake_a:1 lid 1 are in").size(), 1u);
   EXPECT_EQ(log.warnings("NCCL_IB_ROUTABLE_FLID_GID_INDEX").size(), 2u);
-}
-
-// A job has thousands of connections between two subnets.
-TEST(QueuePair, ManyConnectionsWithoutFlid_WarnOncePerPortAndSubnet) {
-  Fabric fabric;
-  fabric.verbs.port("fake_b", 1).gids[0].raw[7] = 9;
-  RecordedLog log;
-  for (int i = 0; i < 8; ++i) connected_paths(fabric);
-  EXPECT_EQ(log.warnings("NCCL_IB_ROUTABLE_FLID_GID_INDEX").size(), 2u);
   fabric.verbs.port("fake_b", 1).gids[0].raw[7] = 10;
   fabric.sender_device.hca->on_event(IBV_EVENT_GID_CHANGE);
   fabric.receiver_device.hca->on_event(IBV_EVENT_GID_CHANGE);
-  connected_paths(fabric);
+  connected_paths(fabric, 4);
   EXPECT_EQ(log.warnings("fake_a:1 lid 1 and the peer's").size(), 2u) << "of another subnet";
-}
-
-TEST(QueuePair, InfiniBandWithAGrh_HasNoTrafficClass) {
-  Fabric fabric;
-  fabric.options.connection.traffic_class = 106;
-  fabric.verbs.port("fake_b", 1).flags = IBV_QPF_GRH_REQUIRED;
-  EXPECT_EQ(connected_paths(fabric).to_receiver.grh.traffic_class, 0);
 }
 
 // Only the sender's rank knows the communicator's class, or has the variables set.
@@ -229,11 +205,6 @@ TEST(QueuePair, HcaWithTooFewWorkRequests_NamesWhatItAllows) {
   ASSERT_FALSE(sender);
   EXPECT_EQ(sender.error().code, Code::kSystem);
   EXPECT_TRUE(contains_all(sender.error().text, {"allows 100", "fake_l:1"}));
-}
-
-TEST(QueuePair, NoReceivesOnInit_SenderNeedsNone) {
-  CommPair pair;
-  EXPECT_EQ(pair.verbs.posted_receives(qp_number(*pair.sender)), 0);
 }
 
 }  // namespace

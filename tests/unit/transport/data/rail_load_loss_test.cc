@@ -125,8 +125,13 @@ TEST(RailLoadLossTest, RailIsOftenLateByLessThanTimeout_IsNotReported) {
   EXPECT_FALSE(rails.load().has_late_paths());
 }
 
+// Some chunks have come in time.
 class SingleChunks {
  public:
+  SingleChunks() { send_in_time(8); }
+  void send_in_time(int count) {
+    for (int i = 0; i < count; ++i) send(1);
+  }
   // Puts so many chunks on path 0, of which the first takes so many times what it should, and polls
   // every microsecond. One poll finds all of them.
   void send(double times, int count = 1) {
@@ -145,6 +150,9 @@ class SingleChunks {
     load_.note_poll(1, at(now_));
     load_.acknowledge(1, size_t{1} << 20, at(now_ + 1e-6));
     now_ += 2e-6;
+  }
+  void send_each(std::initializer_list<double> times) {
+    for (double each : times) send(each);
   }
   void wait(double seconds) { now_ += seconds; }
   // Waits until the path gets a chunk of a window; returns the seconds.
@@ -179,22 +187,23 @@ class SingleChunks {
 
 // Two chunks have been late.
 struct AvoidedPath : SingleChunks {
-  AvoidedPath() {
-    for (int i = 0; i < 8; ++i) send(1);
-    for (int i : {5, 1, 5}) send(i);
-  }
+  AvoidedPath() { send_each({5, 1, 5}); }
 };
 
-TEST(RailLoadLossTest, OneLateChunk_IsForgiven) {
-  SingleChunks chunks;
-  for (int i = 0; i < 8; ++i) chunks.send(1);
-  chunks.send(5);
-  EXPECT_GE(chunks.share(), 5);
-}
-
-TEST(RailLoadLossTest, TwoLateChunks_PathIsAvoided) {
-  AvoidedPath chunks;
-  EXPECT_LE(chunks.share(), 1);
+TEST(RailLoadLossTest, TwoChunksAreLate_PathIsAvoidedUntilOthersCameInTimeOrItReturns) {
+  SingleChunks once, far_apart;
+  once.send(5);
+  EXPECT_GE(once.share(), 5) << "one is forgiven";
+  far_apart.send(5);
+  far_apart.wait(5 * 4e-3);
+  far_apart.send(5);
+  EXPECT_GE(far_apart.share(), 4) << "as by the mean speed alone";
+  AvoidedPath in_time, returned;
+  EXPECT_LE(in_time.share(), 1);
+  in_time.send_in_time(20);
+  EXPECT_GE(in_time.share(), 5);
+  returned.load().restart(0);
+  EXPECT_EQ(returned.share(), 8);
 }
 
 // What waited behind a late chunk says nothing of the path.
@@ -216,20 +225,16 @@ TEST(RailLoadLossTest, TryIsLate_NextOneComesAfterTwiceThePause) {
 
 // The mean speed of a path that loses packets explains each of its chunks, but none is worth a try.
 TEST(RailLoadLossTest, TriesAreAllFarSlowerThanTheOtherPath_NoneIsInTime) {
-  SingleChunks chunks;
+  AvoidedPath chunks;
   for (int i = 0; i < 8; ++i) chunks.send_on_other();
-  for (int i = 0; i < 8; ++i) chunks.send(1);
-  for (int i : {5, 1, 5}) chunks.send(i);
   for (int i = 0; i < 8; ++i) chunks.send(40);
   EXPECT_GE(chunks.wait_for_single_chunk(60), 64 * 40e-3);
 }
 
 // A tenth of the other path's speed is worth having.
 TEST(RailLoadLossTest, TriesAreSteadilySlow_PathIsTrustedAgain) {
-  SingleChunks chunks;
+  AvoidedPath chunks;
   for (int i = 0; i < 8; ++i) chunks.send_on_other();
-  for (int i = 0; i < 8; ++i) chunks.send(1);
-  for (int i : {5, 1, 5}) chunks.send(i);
   for (int i = 0; i < 40; ++i) chunks.send(10);
   EXPECT_GE(chunks.share(60), 4);
 }
@@ -237,27 +242,17 @@ TEST(RailLoadLossTest, TriesAreSteadilySlow_PathIsTrustedAgain) {
 // As by NCCL_IB_TIMEOUT=20, which is 4.3 s.
 TEST(RailLoadLossTest, TriesAreLateBySeconds_TheNextOneComesInMinutes) {
   SingleChunks chunks;
-  for (int i = 0; i < 8; ++i) chunks.send(1);
-  for (int i : {4300, 1, 4300, 1, 4300, 1, 4300}) chunks.send(i);
+  chunks.send_each({4300, 1, 4300, 1, 4300, 1, 4300});
   const double pause = chunks.wait_for_single_chunk(1500);
   EXPECT_GE(pause, 60);
   EXPECT_LE(pause, 300);
-}
-
-TEST(RailLoadLossTest, TwoLateChunksFarApart_AreForgiven) {
-  SingleChunks chunks;
-  for (int i = 0; i < 8; ++i) chunks.send(1);
-  chunks.send(5);
-  chunks.wait(5 * 4e-3);
-  chunks.send(5);
-  EXPECT_GE(chunks.share(), 4);  // as by the mean speed alone
 }
 
 TEST(RailLoadLossTest, TimePasses_LatenessIsForgotten) {
   AvoidedPath chunks;
   chunks.wait(64 * 4e-3);
   EXPECT_GE(chunks.share(), 1);
-  for (int i = 0; i < 9; ++i) chunks.send(1);
+  chunks.send_in_time(9);
   EXPECT_GE(chunks.share(), 5);
 }
 
@@ -265,7 +260,7 @@ TEST(RailLoadLossTest, TimePasses_LatenessIsForgotten) {
 TEST(RailLoadLossTest, PathIsTrustedAgain_ItsChunksDoubleWithEachInTime) {
   AvoidedPath chunks;
   chunks.wait(64 * 4e-3);
-  for (int i = 0; i < 4; ++i) chunks.send(1);
+  chunks.send_in_time(4);
   for (int most : {1, 2, 4}) {
     EXPECT_EQ(chunks.share(12), most);
     chunks.send(1);
@@ -275,24 +270,12 @@ TEST(RailLoadLossTest, PathIsTrustedAgain_ItsChunksDoubleWithEachInTime) {
 TEST(RailLoadLossTest, PathIsTrustedAgainAndLate_NextOneIsATry) {
   AvoidedPath chunks;
   chunks.wait(64 * 4e-3);
-  for (int i = 0; i < 6; ++i) chunks.send(1);
+  chunks.send_in_time(6);
   EXPECT_EQ(chunks.share(12), 4);
   chunks.send(5);
   EXPECT_EQ(chunks.share(12), 0);
   EXPECT_GT(chunks.wait_for_try(), 0.1);
   EXPECT_EQ(chunks.share(8), 1);
-}
-
-TEST(RailLoadLossTest, ChunksComeInTime_LatenessIsForgotten) {
-  AvoidedPath chunks;
-  for (int i = 0; i < 20; ++i) chunks.send(1);
-  EXPECT_GE(chunks.share(), 5);
-}
-
-TEST(RailLoadLossTest, PathReturns_LatenessCountsForNothing) {
-  AvoidedPath chunks;
-  chunks.load().restart(0);
-  EXPECT_EQ(chunks.share(), 8);
 }
 
 // Of four chunks, three are found by a poll that comes late, and the last one just after it. None

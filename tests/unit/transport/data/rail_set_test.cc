@@ -77,15 +77,6 @@ TEST_F(RailSetTest, CheckPair_SecondRailDoesNotFit_NamesItsTwoPorts) {
   EXPECT_TRUE(contains_all(refused.error().text, {"fake_c:1", "fake_d:1"}));
 }
 
-TEST_F(RailSetTest, CheckPeer_OtherNumberOfQueuePairs_NamesBothNumbers) {
-  const RailSet rails = make_local(1);
-  wire::EndPoint more_qps = described(make_remote(1));
-  more_qps.qps = 4;
-  const Status refused = rails.check_peer(more_qps);
-  ASSERT_FALSE(refused);
-  EXPECT_TRUE(contains_all(refused.error().text, {"number of QPs, 4", "this end's, 2"}));
-}
-
 // Three queue pairs on one rail here, over two rails there.
 TEST_F(RailSetTest, PeerWithMoreRails_EachQueuePairKnowsTheRailOfItsCounterpart) {
   RailSet here;
@@ -132,8 +123,9 @@ TEST(TwoRails, Text_NamesEachRailWithItsFirstQueuePair) {
                                    " + fake_r1:1 lid 13" + qp(*pair.receiver, 1));
 }
 
-struct TwoRailPair : CommPair {
-  TwoRailPair() : CommPair(test_options(), false, true) {}
+// Which recover nothing, and so take the direct path.
+struct TwoRailPair : RailsPair {
+  TwoRailPair() : RailsPair(2, 0, without_failover()) {}
 };
 
 TEST(TwoRails, Messages_AlternateAndUseTheKeysOfTheirRail) {
@@ -162,7 +154,8 @@ TEST(TwoRails, Messages_AlternateAndUseTheKeysOfTheirRail) {
 // Each queue pair must get its own receives back.
 TEST(TwoRails, MoreMessagesThanReceivesWerePosted_AllArrive) {
   TwoRailPair pair;
-  pair.exchange(2 * kReceiveDepth + 2 * RailSet::kReceiveBatch);
+  EXPECT_EQ(pair.receiver->connection().recovery(), nullptr);
+  pair.exchange(std::vector<size_t>(2 * kReceiveDepth + 2 * RailSet::kReceiveBatch, 1));
   for (int i = 0; i < 2; ++i) {
     EXPECT_EQ(pair.verbs.posted_receives(qp_number(*pair.receiver, i)), kReceiveDepth) << i;
   }

@@ -13,58 +13,49 @@ void arrive(CommPair& pair, const wire::Immediate& immediate, uint32_t bytes) {
 }
 
 // Into a receive of 64 bytes, which is the first of its comm.
-struct ProtocolCase {
-  const char* name;
-  wire::Immediate immediate;
-  uint32_t bytes;
-  const char* text;  // a part of the failure's
-  uint64_t size_in_table = 0;
-  int valid_before = 0;  // chunks of 40 bytes of three that arrive before
-};
-
-void PrintTo(const ProtocolCase& one, std::ostream* out) { *out << one.name; }
-
-class BrokenProtocol : public testing::TestWithParam<ProtocolCase> {};
-
-TEST_P(BrokenProtocol, FailsTheConnection) {
-  const ProtocolCase& one = GetParam();
-  CommPair pair;
-  Buffer to = pair.receiver_buffer(64);
-  Request* receive = pair.irecv({to.receive(64, 0), to.receive(64, 1)});
-  for (int i = 0; i < one.valid_before; ++i) arrive(pair, {0, 3, 0, false}, 40);
-  EXPECT_TRUE(test_once(receive).alive);
-  tables_of(*pair.receiver).sizes[0] = one.size_in_table;
-  arrive(pair, one.immediate, one.bytes);
-  const Outcome outcome = test_once(receive);
-  EXPECT_FALSE(outcome.alive);
-  EXPECT_EQ(outcome.error, Code::kInternal);
-  EXPECT_TRUE(contains(failure_of(*pair.receiver).text, one.text))
-      << failure_of(*pair.receiver).text;
+TEST(ReceiveComm, BrokenProtocol_FailsTheConnection) {
+  const struct {
+    const char* name;
+    wire::Immediate immediate;
+    uint32_t bytes;
+    const char* text;  // a part of the failure's
+    uint64_t size_in_table = 0;
+    int valid_before = 0;  // chunks of 40 bytes of three that arrive before
+  } cases[] = {
+      {"next generation", {0, 1, 1, false}, 64, "not posted"},
+      {"last generation", {0, 1, 15, false}, 64, "not posted"},
+      {"other epoch", {0, 1, 1 << 4, false}, 64, "not posted"},
+      {"reserved bit", {0, 1, 1 << 8, false}, 64, "not posted"},
+      {"last reserved bit", {0, 1, 1 << 14, false}, 64, "not posted"},
+      {"slot without a receive", {2, 1, 0, false}, 64, "not posted"},
+      {"more than the buffer", {0, 1, 0, false}, 65, "more data"},
+      {"chunks of more than the buffer", {0, 3, 0, false}, 40, "more data", 0, 1},
+      {"size in the table is larger", {0, 1, 0, true}, 8, "more data", UINT64_MAX},
+      {"coded size is larger", {0, 1, 0, false, true, 1}, 0, "more data"},
+      {"coded size and bytes", {0, 1, 0, false, true, 0}, 8, "states its size"},
+      {"coded size of another generation", {0, 1, 1, false, true, 0}, 0, "not posted"},
+  };
+  for (const auto& one : cases) {
+    SCOPED_TRACE(one.name);
+    BufferedPair pair(64);
+    Request* receive = pair.irecv({pair.to.receive(64, 0), pair.to.receive(64, 1)});
+    for (int i = 0; i < one.valid_before; ++i) arrive(pair, {0, 3, 0, false}, 40);
+    EXPECT_TRUE(test_once(receive).alive);
+    tables_of(*pair.receiver).sizes[0] = one.size_in_table;
+    arrive(pair, one.immediate, one.bytes);
+    const Outcome outcome = test_once(receive);
+    EXPECT_FALSE(outcome.alive);
+    EXPECT_EQ(outcome.error, Code::kInternal);
+    EXPECT_TRUE(contains(failure_of(*pair.receiver).text, one.text))
+        << failure_of(*pair.receiver).text;
+  }
 }
-
-INSTANTIATE_TEST_SUITE_P(
-    ReceiveComm, BrokenProtocol,
-    testing::Values(
-        ProtocolCase{"NextGeneration", {0, 1, 1, false}, 64, "not posted"},
-        ProtocolCase{"LastGeneration", {0, 1, 15, false}, 64, "not posted"},
-        ProtocolCase{"OtherEpoch", {0, 1, 1 << 4, false}, 64, "not posted"},
-        ProtocolCase{"ReservedBit", {0, 1, 1 << 8, false}, 64, "not posted"},
-        ProtocolCase{"LastReservedBit", {0, 1, 1 << 14, false}, 64, "not posted"},
-        ProtocolCase{"SlotWithoutAReceive", {2, 1, 0, false}, 64, "not posted"},
-        ProtocolCase{"MoreThanTheBuffer", {0, 1, 0, false}, 65, "more data"},
-        ProtocolCase{"ChunksOfMoreThanTheBuffer", {0, 3, 0, false}, 40, "more data", 0, 1},
-        ProtocolCase{"SizeInTheTableIsLarger", {0, 1, 0, true}, 8, "more data", UINT64_MAX},
-        ProtocolCase{"CodedSizeIsLarger", {0, 1, 0, false, true, 1}, 0, "more data"},
-        ProtocolCase{"CodedSizeAndBytes", {0, 1, 0, false, true, 0}, 8, "states its size"},
-        ProtocolCase{"CodedSizeOfOtherGeneration", {0, 1, 1, false, true, 0}, 0, "not posted"}),
-    [](const auto& one) { return std::string(one.param.name); });
 
 TEST(ReceiveComm, DataOfTheRoundBeforeOrOfACompleteBuffer_IsAProtocolFailure) {
   for (int posted : {0, int{wire::kSlots}}) {
-    CommPair pair;
+    BufferedPair pair;
     pair.exchange(posted);
-    Buffer to = pair.receiver_buffer(1);
-    Request* receive = pair.irecv({to.receive(1, 0), to.receive(1, 1)});
+    Request* receive = pair.irecv({pair.to.receive(1, 0), pair.to.receive(1, 1)});
     const wire::Immediate of_first_round{0, 1, 0, false};
     if (posted == 0) {
       arrive(pair, of_first_round, 1);
@@ -77,14 +68,13 @@ TEST(ReceiveComm, DataOfTheRoundBeforeOrOfACompleteBuffer_IsAProtocolFailure) {
 }
 
 TEST(ReceiveComm, SizeInTheTableOrCoded_IsTheMessagesSize) {
-  CommPair pair;
-  Buffer to = pair.receiver_buffer(1000);
+  BufferedPair pair(1000);
   tables_of(*pair.receiver).sizes[0] = 33;
   const std::pair<wire::Immediate, int> sizes[] = {{{0, 1, 0, true}, 33},
                                                    {{1, 1, 0, false, true, 0}, 1000},
                                                    {{2, 1, 0, false, true, 7}, 7 * 128}};
   for (const auto& [immediate, bytes] : sizes) {
-    Request* receive = pair.irecv(to);
+    Request* receive = pair.irecv(pair.to);
     arrive(pair, immediate, immediate.size_in_table ? sizeof(uint64_t) : 0);
     EXPECT_EQ(finish(receive).sizes[0], bytes);
   }
@@ -92,9 +82,8 @@ TEST(ReceiveComm, SizeInTheTableOrCoded_IsTheMessagesSize) {
 
 // A message of two chunks of which one has arrived is not a whole one, whatever comes next.
 TEST(ReceiveComm, WholeMessageAfterAChunk_DoesNotCompleteTheReceive) {
-  CommPair pair;
-  Buffer to = pair.receiver_buffer(64);
-  Request* receive = pair.irecv(to);
+  BufferedPair pair(64);
+  Request* receive = pair.irecv(pair.to);
   arrive(pair, {0, 2, 0, false}, 8);
   EXPECT_FALSE(test_once(receive).done);
   arrive(pair, {0, 1, 0, false}, 8);
@@ -102,9 +91,8 @@ TEST(ReceiveComm, WholeMessageAfterAChunk_DoesNotCompleteTheReceive) {
 }
 
 TEST(ReceiveComm, Sizes_MayBeLeftOut) {
-  CommPair pair;
-  Buffer to = pair.receiver_buffer(64);
-  Request* receive = pair.irecv(to);
+  BufferedPair pair(64);
+  Request* receive = pair.irecv(pair.to);
   arrive(pair, {0, 1, 0, false}, 64);
   int done = 0;
   Code error{};
@@ -113,16 +101,14 @@ TEST(ReceiveComm, Sizes_MayBeLeftOut) {
 }
 
 TEST(ReceiveComm, EveryRequestInUse_ReturnsNoRequestUntilOneIsDone) {
-  CommPair pair;
-  Buffer to = pair.receiver_buffer(1);
-  Buffer from = pair.sender_buffer(1);
+  BufferedPair pair;
   std::vector<Request*> receives;
-  for (int i = 0; i < ReceiveComm::kReceives; ++i) receives.push_back(pair.irecv(to));
+  for (int i = 0; i < ReceiveComm::kReceives; ++i) receives.push_back(pair.irecv(pair.to));
   for (Request* receive : receives) ASSERT_NE(receive, nullptr);
-  EXPECT_EQ(pair.irecv(to), nullptr);
-  ASSERT_NE(pair.isend(from), nullptr);
+  EXPECT_EQ(pair.irecv(pair.to), nullptr);
+  ASSERT_NE(pair.isend(pair.from), nullptr);
   ASSERT_TRUE(finish(receives.front()).done);
-  EXPECT_NE(pair.irecv(to), nullptr);
+  EXPECT_NE(pair.irecv(pair.to), nullptr);
 }
 
 TEST(ReceiveComm, Refill_KeepsTheReceiveQueueFilled) {
@@ -136,12 +122,10 @@ TEST(ReceiveComm, Refill_KeepsTheReceiveQueueFilled) {
 }
 
 TEST(ReceiveComm, RefillFails_FailsTheConnection) {
-  CommPair pair;
+  BufferedPair pair;
   pair.exchange(63);
-  Buffer to = pair.receiver_buffer(1);
-  Buffer from = pair.sender_buffer(1);
-  Request* receive = pair.irecv(to);
-  pair.isend(from);
+  Request* receive = pair.irecv(pair.to);
+  pair.isend(pair.from);
   pair.verbs.fail_call(fake_verbs::Call::kPostRecv, ENOMEM);
   (void)test_once(receive);
   EXPECT_TRUE(pair.receiver->connection().failed());
@@ -149,10 +133,9 @@ TEST(ReceiveComm, RefillFails_FailsTheConnection) {
 }
 
 TEST(ReceiveComm, AfterAFailure_FurtherReceivesFailToo) {
-  CommPair pair;
-  Buffer to = pair.receiver_buffer(1);
+  BufferedPair pair;
   pair.receiver->connection().fail(Code::kRemote, "the first failure");
-  ReceiveBuffer buffer = to.receive(1);
+  ReceiveBuffer buffer = pair.to.receive(1);
   Request* request = nullptr;
   EXPECT_FALSE(pair.receiver->irecv(&buffer, 1, &request));
   EXPECT_EQ(request, nullptr);
@@ -168,24 +151,22 @@ std::vector<size_t> announced(CommPair& pair) {
 }
 
 TEST(ReceiveComm, ClearToSend_NamesBufferSizeTagAndKey) {
-  CommPair pair;
-  Buffer to = pair.receiver_buffer(64);
-  pair.irecv({to.receive(48, 7)});
+  BufferedPair pair(64);
+  pair.irecv({pair.to.receive(48, 7)});
   const wire::ClearToSend& entry = tables_of(*pair.sender).ring[0];
-  EXPECT_EQ(entry.address, reinterpret_cast<uint64_t>(to.data()));
+  EXPECT_EQ(entry.address, reinterpret_cast<uint64_t>(pair.to.data()));
   EXPECT_EQ(entry.bytes, 48u);
   EXPECT_EQ(entry.tag, 7);
   EXPECT_EQ(entry.group, 1);
   EXPECT_EQ(entry.flags, 0);
-  EXPECT_EQ(entry.rkey[0], to.memory->keys[0].rkey);
+  EXPECT_EQ(entry.rkey[0], pair.to.memory->keys[0].rkey);
   EXPECT_EQ(entry.sequence, end_of(*pair.sender).sequence_base);
 }
 
 // With 4 receives known to the sender, further ones are announced three at a time.
 TEST(ReceiveComm, ClearToSend_FullPipeline_IsWrittenThreeTogether) {
-  CommPair pair;
-  Buffer to = pair.receiver_buffer(1);
-  for (int i = 0; i < 11; ++i) ASSERT_NE(pair.irecv(to), nullptr);
+  BufferedPair pair;
+  for (int i = 0; i < 11; ++i) ASSERT_NE(pair.irecv(pair.to), nullptr);
   EXPECT_EQ(announced(pair), (std::vector<size_t>{1, 1, 1, 1, 3, 3}));
   for (const auto& work : pair.posted_by(*pair.receiver)) EXPECT_TRUE(work.is_inline());
 }
@@ -202,17 +183,15 @@ TEST(ReceiveComm, ClearToSend_LargeReceive_IsWrittenAtOnceWithThoseThatWait) {
 }
 
 TEST(ReceiveComm, ClearToSend_PipelineDrains_WaitingReceivesAreAnnounced) {
-  CommPair pair;
-  Buffer to = pair.receiver_buffer(1);
-  Buffer from = pair.sender_buffer(1);
+  BufferedPair pair;
   std::vector<Request*> receives;
-  for (int i = 0; i < 6; ++i) receives.push_back(pair.irecv(to));
+  for (int i = 0; i < 6; ++i) receives.push_back(pair.irecv(pair.to));
   EXPECT_EQ(announced(pair), (std::vector<size_t>{1, 1, 1, 1}));
-  ASSERT_NE(pair.isend(from), nullptr);
+  ASSERT_NE(pair.isend(pair.from), nullptr);
   EXPECT_TRUE(finish(receives[0]).done);
   EXPECT_EQ(announced(pair), (std::vector<size_t>{1, 1, 1, 1, 2}));
   for (int i = 1; i < 6; ++i) {
-    ASSERT_NE(pair.isend(from), nullptr) << i;
+    ASSERT_NE(pair.isend(pair.from), nullptr) << i;
     EXPECT_TRUE(finish(receives[i]).done) << i;
   }
 }
@@ -229,12 +208,11 @@ TEST(ReceiveComm, ClearToSend_OneWriteInEightIsSignalled) {
 
 // Arrivals are forged, so that receives complete while the sender's memory is out of reach.
 TEST(ReceiveComm, ClearToSendNotAcknowledged_IrecvWaitsBeforeTheSendQueueIsFull) {
-  CommPair pair;
-  Buffer to = pair.receiver_buffer(1);
+  BufferedPair pair;
   pair.verbs.hold();
   uint64_t posted = 0;
   for (; posted < 1000; ++posted) {
-    Request* receive = pair.irecv(to);
+    Request* receive = pair.irecv(pair.to);
     if (receive == nullptr) break;
     arrive(pair, {wire::slot_of(posted), 1, wire::stamp_of(posted), false}, 1);
     ASSERT_TRUE(finish(receive).done);
@@ -242,25 +220,23 @@ TEST(ReceiveComm, ClearToSendNotAcknowledged_IrecvWaitsBeforeTheSendQueueIsFull)
   EXPECT_EQ(posted, 19u) << "four entries are left for announcements, eight for the recovery";
   EXPECT_FALSE(pair.receiver->connection().failed());
   pair.verbs.release();
-  EXPECT_EQ(pair.irecv(to), nullptr) << "this call reads the completions";
-  EXPECT_NE(pair.irecv(to), nullptr);
+  EXPECT_EQ(pair.irecv(pair.to), nullptr) << "this call reads the completions";
+  EXPECT_NE(pair.irecv(pair.to), nullptr);
 }
 
 TEST(ReceiveComm, PostingAClearToSendFails_NamesTheErrno) {
-  CommPair pair;
-  Buffer to = pair.receiver_buffer(1);
+  BufferedPair pair;
   pair.verbs.fail_call(fake_verbs::Call::kPostSend, ENOMEM);
-  ReceiveBuffer buffer = to.receive(1);
+  ReceiveBuffer buffer = pair.to.receive(1);
   Request* request = nullptr;
   EXPECT_FALSE(pair.receiver->irecv(&buffer, 1, &request));
   EXPECT_TRUE(contains_all(failure_of(*pair.receiver).text, {"clear-to-send", "errno 12"}));
 }
 
 TEST(ReceiveComm, SenderIsGone_ClearToSendFails) {
-  CommPair pair;
-  Buffer to = pair.receiver_buffer(1);
+  BufferedPair pair;
   pair.verbs.fail_transfer(IBV_WC_RETRY_EXC_ERR);
-  Request* receive = pair.irecv(to);
+  Request* receive = pair.irecv(pair.to);
   Outcome outcome = test_once(receive);
   EXPECT_FALSE(outcome.alive);
   EXPECT_EQ(outcome.error, Code::kRemote);

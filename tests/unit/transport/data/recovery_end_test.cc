@@ -24,10 +24,20 @@ struct RecoveryEndTest : RecoveringEnds {
 };
 
 TEST_F(RecoveryEndTest, NoRailReturns_BothEndsFailWithTheCauseOfEach) {
+  bed.port_event(sender, 1, IBV_EVENT_PORT_ERR);
+  bed.run();
   bed.verbs.port("fake_a", 1).active = false;
-  lose_both();
+  bed.fail_pair(sender, 0);
+  bed.run();
   EXPECT_FALSE(sender.link->failed());
-  bed.skip(30s);
+  EXPECT_LE(sender.recovery->deadline(), bed.now() + 35s) << "the watcher comes in time";
+  skip_a_second();
+  ASSERT_EQ(sender.losses.size(), 2u);
+  EXPECT_TRUE(contains(sender.losses[0], "goes on over fake_a:1")) << sender.losses[0];
+  EXPECT_TRUE(
+      contains_all(sender.losses[1],
+                   {"fake_a:1 <-> ", "no rail is usable for 1 connection, which will wait 35 s"}));
+  bed.skip(29s);
   bed.run();
   EXPECT_FALSE(sender.link->failed());
   bed.skip(5s);
@@ -66,29 +76,6 @@ TEST_F(RecoveryEndTest, AnotherPortIsDownAtEachEndFromTheStart_BothFailInTimeWit
   }
 }
 
-TEST_F(RecoveryEndTest, NoRailIsUsable_TheLossSaysThatTheConnectionWaits) {
-  bed.port_event(sender, 1, IBV_EVENT_PORT_ERR);
-  bed.run();
-  bed.verbs.port("fake_a", 1).active = false;
-  bed.fail_pair(sender, 0);
-  bed.run();
-  skip_a_second();
-  ASSERT_EQ(sender.losses.size(), 2u);
-  EXPECT_TRUE(contains(sender.losses[0], "goes on over fake_a:1")) << sender.losses[0];
-  EXPECT_TRUE(
-      contains_all(sender.losses[1],
-                   {"fake_a:1 <-> ", "no rail is usable for 1 connection, which will wait 35 s"}));
-}
-
-// Its error says why; that it waits or goes on would be wrong.
-TEST_F(RecoveryEndTest, NoRailCanReturn_OnlyTheErrorIsLogged) {
-  sender.recovery->on_lost_hca(0);
-  sender.recovery->on_lost_hca(1);
-  ASSERT_TRUE(sender.link->failed());
-  sender.recovery->finish(1, {.chunks = 1, .bytes = 8, .receives = 0});
-  EXPECT_TRUE(sender.losses.empty());
-}
-
 TEST_F(RecoveryEndTest, HcaIsGone_TheLossSaysThatItDoesNotReturn) {
   EXPECT_TRUE(sender.recovery->on_lost_hca(1));
   bed.run();
@@ -99,18 +86,15 @@ TEST_F(RecoveryEndTest, HcaIsGone_TheLossSaysThatItDoesNotReturn) {
   }
 }
 
-TEST_F(RecoveryEndTest, NoRailIsUsable_TheWatcherComesInTime) {
-  bed.verbs.port("fake_a", 1).active = false;
-  lose_both();
-  EXPECT_LE(sender.recovery->deadline(), bed.now() + 35s);
-}
-
-// The end whose HCA is gone knows best; the other one is informed.
-TEST_F(RecoveryEndTest, NoRailCanReturn_TheConnectionFailsAtOnce) {
+// The end whose HCA is gone knows best; the other one is informed. The error says why; that the
+// connection waits or goes on would be wrong.
+TEST_F(RecoveryEndTest, NoRailCanReturn_TheConnectionFailsAtOnceAndNoLossIsLogged) {
   EXPECT_TRUE(sender.recovery->on_lost_hca(0));
   EXPECT_FALSE(sender.recovery->on_lost_hca(1));
   EXPECT_TRUE(sender.link->failed());
   EXPECT_TRUE(contains(sender.link->failure().text, "no rail is left. "));
+  sender.recovery->finish(1, {.chunks = 1, .bytes = 8, .receives = 0});
+  EXPECT_TRUE(sender.losses.empty());
   bed.settle();
   EXPECT_TRUE(receiver.link->failed());
 }

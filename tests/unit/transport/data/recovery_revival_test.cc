@@ -49,6 +49,14 @@ struct RecoveryRevivalTest : RecoveringEnds {
         to_init(receiver.connection.rails()[1].device(), receiver.qp(1), *receiver.options);
     ASSERT_EQ(api.modify_qp(receiver.qp(1), &init.attr, init.mask), 0);
   }
+  // The receiver's QP, in whatever state it is, takes no send.
+  void expect_return_by_reset() {
+    bed.fail_pair(receiver, 1);
+    EXPECT_EQ(receiver.qp(1)->state, IBV_QPS_RESET);
+    bed.run();
+    skip_a_second();
+    EXPECT_TRUE(receiver.has_seen(Kind::kReturned, 1));
+  }
   void lose(std::initializer_list<uint32_t> pairs) {
     for (uint32_t pair : pairs) bed.fail_pair(sender, pair);
     bed.run();
@@ -188,12 +196,20 @@ TEST_F(RecoveryRevivalTest, DataComesEarlyAndThePairStays_TheReceiverLearnsOfThe
   EXPECT_EQ(receiver.seen.back().epoch, 1u);
 }
 
-TEST_F(RecoveryRevivalTest, ProbesFailOneAfterTheOther_ThePairReturnsOnceOneSucceeds) {
+// The pair was not used in between, so that nothing new was lost with it.
+TEST_F(RecoveryRevivalTest, ProbesFail_TheLossIsNotLoggedAgainAndThePairReturnsOnceOneSucceeds) {
+  RecordedLog log;
   bed.fail_pair(sender, 1);
   bed.run();
+  ASSERT_EQ(sender.losses.size(), 1u);
   fail_probe(1100ms);
   fail_probe(2100ms);
   fail_probe(4100ms);
+  skip_a_second();
+  EXPECT_EQ(sender.losses.size(), 1u);
+  EXPECT_EQ(log.lines(" is lost: ").size(), 0u);
+  EXPECT_EQ(log.lines("is not usable again yet: the probe failed with RETRY_EXC_ERR").size(), 2u)
+      << "one of each end";
   bed.skip(8100ms);
   bed.run();
   for (RecoveringEnd* end : {&sender, &receiver}) {
@@ -203,25 +219,7 @@ TEST_F(RecoveryRevivalTest, ProbesFailOneAfterTheOther_ThePairReturnsOnceOneSucc
   }
   bed.send(1, 4);
   EXPECT_EQ(receiver.poll().size(), 1u);
-}
-
-// The pair was not used in between, so that nothing new was lost with it.
-TEST_F(RecoveryRevivalTest, ProbesFail_TheLossIsNotLoggedAgain) {
-  RecordedLog log;
-  bed.fail_pair(sender, 1);
-  bed.run();
-  ASSERT_EQ(sender.losses.size(), 1u);
-  fail_probe(1100ms);
-  fail_probe(2100ms);
-  skip_a_second();
-  EXPECT_EQ(sender.losses.size(), 1u);
-  EXPECT_EQ(log.lines(" is lost: ").size(), 0u);
-  EXPECT_EQ(log.lines("is not usable again yet: the probe failed with RETRY_EXC_ERR").size(), 2u)
-      << "one of each end";
-  bed.skip(8100ms);
-  bed.run();
-  ASSERT_TRUE(sender.has_seen(Kind::kReturned, 1));
-  bed.fail_pair(sender, 1, sender.seen.back().epoch);
+  bed.fail_pair(sender, 1, 4);
   bed.run();
   EXPECT_EQ(log.lines(" is lost: ").size() + sender.losses.size(), 2u) << "it had returned";
 }
@@ -296,11 +294,7 @@ TEST_F(RecoveryRevivalTest, PairWasOnlyInInit_ItGoesBackToReset) {
   EXPECT_EQ(
       receiver.connection.rails().post_receives(1, 5, encode(WorkId{WorkKind::kReceive, 1, 0, 0})),
       5);
-  bed.fail_pair(receiver, 1);
-  EXPECT_EQ(receiver.qp(1)->state, IBV_QPS_RESET);
-  bed.run();
-  skip_a_second();
-  EXPECT_TRUE(receiver.has_seen(Kind::kReturned, 1));
+  expect_return_by_reset();
 }
 
 // libmlx5 takes no send on such a QP, and so no marker that would end its send queue.
@@ -311,11 +305,7 @@ TEST_F(RecoveryRevivalTest, PairWasNeverReadyToSend_ItGoesBackToReset) {
   constexpr int kMask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
                         IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
   ASSERT_EQ(bed.verbs.api()->modify_qp(receiver.qp(1), &to_rtr, kMask), 0);
-  bed.fail_pair(receiver, 1);
-  EXPECT_EQ(receiver.qp(1)->state, IBV_QPS_RESET);
-  bed.run();
-  skip_a_second();
-  EXPECT_TRUE(receiver.has_seen(Kind::kReturned, 1));
+  expect_return_by_reset();
 }
 
 // Its send queue needs no marker, and the reviver uses the QP without the mutex.

@@ -32,31 +32,25 @@ ConnectionOptions with_ack_timeout(uint8_t ack_timeout, uint8_t retry_count) {
   return options;
 }
 
-TEST(TimeWithoutPairs, Defaults_IsWhatAnHcaTakesToGiveUp) {
-  EXPECT_EQ(time_without_pairs({}), std::chrono::milliseconds(34359));
-  EXPECT_EQ(time_without_pairs(with_ack_timeout(22, 1)), std::chrono::milliseconds(34359));
-}
-
-TEST(TimeWithoutPairs, HcaGivesUpSoon_LeavesAPairTheTimeToReturn) {
-  EXPECT_EQ(time_without_pairs(with_ack_timeout(14, 7)), std::chrono::seconds(5));
-}
-
-TEST(TimeWithoutPairs, HcaNeverGivesUp_HasAnEnd) {
-  EXPECT_EQ(time_without_pairs(with_ack_timeout(0, 7)), time_without_pairs({}));
+TEST(TimeWithoutPairs, AckTimeoutAndRetries_IsWhatAnHcaTakesToGiveUp) {
+  using std::chrono::milliseconds;
+  EXPECT_EQ(time_without_pairs({}), milliseconds(34359));
+  EXPECT_EQ(time_without_pairs(with_ack_timeout(22, 1)), milliseconds(34359));
+  EXPECT_EQ(time_without_pairs(with_ack_timeout(14, 7)), milliseconds(5000)) << "a pair may return";
+  EXPECT_EQ(time_without_pairs(with_ack_timeout(0, 7)), milliseconds(34359)) << "it would not end";
 }
 
 TEST(FailsOverEveryPath, OftenAndForLong_EndsTheConnection) {
-  constexpr FailedWork kFailed{.failures = 6, .failing_for = std::chrono::seconds(35)};
-  EXPECT_TRUE(fails_over_every_path(kFailed, 2, {}));
-  EXPECT_FALSE(fails_over_every_path(kFailed, 3, {})) << "each path counts once";
-}
-
-TEST(FailsOverEveryPath, SeldomOrForAShortTime_DoesNot) {
-  EXPECT_FALSE(fails_over_every_path({}, 0, {}));
-  EXPECT_FALSE(fails_over_every_path({.failures = 5, .failing_for = std::chrono::hours(1)}, 2, {}));
-  EXPECT_FALSE(
-      fails_over_every_path({.failures = 100, .failing_for = std::chrono::seconds(30)}, 2, {}))
+  using std::chrono::seconds;
+  const auto ends = [](const FailedWork& work, size_t paths) {
+    return fails_over_every_path(work, paths, {});
+  };
+  EXPECT_TRUE(ends({.failures = 6, .failing_for = seconds(35)}, 2));
+  EXPECT_FALSE(ends({.failures = 6, .failing_for = seconds(35)}, 3)) << "each path counts once";
+  EXPECT_FALSE(ends({.failures = 5, .failing_for = seconds(3600)}, 2));
+  EXPECT_FALSE(ends({.failures = 100, .failing_for = seconds(30)}, 2))
       << "an HCA would still retry";
+  EXPECT_FALSE(ends({}, 0));
 }
 
 TEST(AnnouncementRules, AnnouncedAgain_HoldsBackTheNextUseOfTheSlotsUntilConfirmed) {

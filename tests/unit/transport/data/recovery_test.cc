@@ -21,22 +21,17 @@ TEST_F(RecoveryTest, NothingFails_ThereAreNoNewsAndNothingIsSent) {
   EXPECT_TRUE(bed.verbs.posted().empty());
 }
 
-// Before anything is stated, so that nothing that is late reaches this end.
-TEST_F(RecoveryTest, PairFails_ItsQueuePairGoesToErrorAtOnceAndOnlyIts) {
+TEST_F(RecoveryTest, PairFails_ItsQueuePairGoesToErrorAtOnceAndBothAgreeOnWhatArrived) {
+  for (int i = 0; i < 3; ++i) bed.send(1);
   bed.fail_pair(sender, 1);
+  // Before anything is stated, so that nothing that is late reaches this end.
   EXPECT_EQ(sender.qp(1)->state, IBV_QPS_ERR);
   EXPECT_EQ(sender.qp(0)->state, IBV_QPS_RTS);
   EXPECT_TRUE(sender.recovery->has_news());
-  const std::vector<PairNews> news = sender.news();
-  ASSERT_EQ(news.size(), 1u);
-  EXPECT_EQ(news[0].kind, Kind::kLost);
-  EXPECT_EQ(news[0].pair, 1u);
+  sender.follow_news();
+  ASSERT_EQ(sender.seen.size(), 1u);
+  EXPECT_TRUE(sender.has_seen(Kind::kLost, 1));
   EXPECT_FALSE(sender.recovery->has_news());
-}
-
-TEST_F(RecoveryTest, PairFailsAtSender_BothAgreeOnWhatArrived) {
-  for (int i = 0; i < 3; ++i) bed.send(1);
-  bed.fail_pair(sender, 1);
   bed.run();
   EXPECT_EQ(receiver.qp(1)->state, IBV_QPS_ERR);
   ASSERT_TRUE(sender.has_seen(Kind::kAgreed, 1));
@@ -91,36 +86,29 @@ TEST_F(RecoveryTest, StatementIsLost_ItIsRepeated) {
 
 // The cause comes with another completion, or with an event.
 TEST_F(RecoveryTest, WorkIsFlushed_TheCauseIsWaitedForAShortTime) {
-  bed.fail_pair(sender, 1, 0, IBV_WC_WR_FLUSH_ERR);
+  for (uint32_t pair : {0u, 1u}) bed.fail_pair(sender, pair, 0, IBV_WC_WR_FLUSH_ERR);
   EXPECT_EQ(sender.qp(1)->state, IBV_QPS_RTS);
   EXPECT_LE(sender.recovery->deadline(), Clock::now() + 20ms);
-  bed.fail_pair(sender, 1, 0, IBV_WC_RETRY_EXC_ERR);
+  bed.fail_pair(sender, 0, 0, IBV_WC_RETRY_EXC_ERR);
   EXPECT_TRUE(contains(sender.recovery->state_text(), "(RETRY_EXC_ERR)"));
-}
-
-TEST_F(RecoveryTest, WorkIsFlushedWithoutACause_ThePairIsLostAllTheSame) {
-  bed.fail_pair(sender, 1, 0, IBV_WC_WR_FLUSH_ERR);
   bed.skip(30ms);
   sender.recovery->on_tick(bed.now());
   EXPECT_EQ(sender.qp(1)->state, IBV_QPS_ERR);
   EXPECT_TRUE(contains(sender.recovery->state_text(), "WR_FLUSH_ERR"));
 }
 
-TEST_F(RecoveryTest, QueuePairReportsAFatalError_ItsPairIsLost) {
-  ibv_async_event event{};
-  event.event_type = IBV_EVENT_QP_FATAL;
-  event.element.qp = sender.qp(0);
-  EXPECT_TRUE(sender.recovery->on_event(*sender.connection.rails()[0].device().hca, event));
-  EXPECT_EQ(sender.qp(0)->state, IBV_QPS_ERR);
+// An access error shows a defect, which other rails do not fix.
+TEST_F(RecoveryTest, QueuePairReportsAnError_ItsPairIsLostIfItIsFatal) {
+  for (ibv_event_type type : {IBV_EVENT_QP_ACCESS_ERR, IBV_EVENT_QP_FATAL}) {
+    ibv_async_event event{};
+    event.event_type = type;
+    event.element.qp = sender.qp(0);
+    const bool is_fatal = type == IBV_EVENT_QP_FATAL;
+    const HcaContext& hca = *sender.connection.rails()[0].device().hca;
+    EXPECT_EQ(sender.recovery->on_event(hca, event), is_fatal);
+    EXPECT_EQ(sender.qp(0)->state, is_fatal ? IBV_QPS_ERR : IBV_QPS_RTS);
+  }
   EXPECT_EQ(sender.qp(1)->state, IBV_QPS_RTS);
-}
-
-// They show a defect, which other rails do not fix.
-TEST_F(RecoveryTest, QueuePairReportsAnAccessError_ItIsNotRecovered) {
-  ibv_async_event event{};
-  event.event_type = IBV_EVENT_QP_ACCESS_ERR;
-  event.element.qp = sender.qp(0);
-  EXPECT_FALSE(sender.recovery->on_event(*sender.connection.rails()[0].device().hca, event));
 }
 
 TEST(RecoveryStatementTest, PeerStatesNonsenseOrAPairThatDoesNotExist_TheConnectionFails) {
@@ -206,6 +194,7 @@ TEST_F(RecoveryTest, Closed_NoQueuePairIsTouchedOrNamed) {
   EXPECT_NE(sender.recovery->state_text(), "");
   sender.recovery->close();
   EXPECT_EQ(sender.recovery->state_text(), "") << "the watchdog's link outlives the QPs";
+  EXPECT_TRUE(sender.recovery->rail_use().empty()) << "and the rails";
   bed.fail_pair(sender, 0);
   bed.skip(5s);
   sender.recovery->on_tick(bed.now());
@@ -214,21 +203,14 @@ TEST_F(RecoveryTest, Closed_NoQueuePairIsTouchedOrNamed) {
 }
 
 // Else the watcher, which wakes up at the deadline, would not sleep any more.
-TEST_F(RecoveryTest, ConnectionHasFailed_NothingIsDue) {
+TEST_F(RecoveryTest, ConnectionHasFailed_NothingIsDueAndNoPairIsRevived) {
   bed.fail_pair(sender, 1);
   EXPECT_NE(sender.recovery->deadline(), Clock::time_point::max());
-  sender.link->fail_link(Error{Code::kRemote, "it fails"}, false);
-  bed.skip(20ms);
-  sender.recovery->on_tick(bed.now());
-  EXPECT_EQ(sender.recovery->deadline(), Clock::time_point::max());
-}
-
-TEST_F(RecoveryTest, ConnectionHasFailed_NoPairIsRevived) {
-  bed.fail_pair(sender, 1);
   bed.run();
   sender.link->fail_link(Error{Code::kRemote, "it fails"}, false);
   bed.skip(1100ms);
   bed.tick();
+  EXPECT_EQ(sender.recovery->deadline(), Clock::time_point::max());
   EXPECT_EQ(sender.qp(1)->state, IBV_QPS_ERR);
 }
 

@@ -134,16 +134,12 @@ TEST(RecoveryTextTest, WorkFailsOverEveryPath_LargePacketsAreTheFirstCauseOfATim
   EXPECT_THAT(text, HasSubstr(std::string(kPath) + ": RETRY_EXC_ERR at a mlx5_0:1. Likely"));
   EXPECT_THAT(text, HasSubstr("(1) large packets are dropped on the way"));
   EXPECT_THAT(text, HasSubstr("(2) the peer did not answer within"));
-}
-
-TEST(RecoveryTextTest, WorkFailsAtThePeersHca_ItIsTheLikelyCause) {
-  const std::string text =
-      work_fails_text("a chunk", {}, lost({PairReason::kCompletion, IBV_WC_REM_OP_ERR}));
-  EXPECT_THAT(text, HasSubstr("Likely causes, in order: (1) the peer's HCA could not complete"));
+  EXPECT_THAT(work_fails_text("a chunk", {}, lost({PairReason::kCompletion, IBV_WC_REM_OP_ERR})),
+              HasSubstr("Likely causes, in order: (1) the peer's HCA could not complete"));
 }
 
 // Both ends log the text.
-TEST(RecoveryTextTest, PeerHasTheCause_ItsHostIsNamed) {
+TEST(RecoveryTextTest, PeerHasTheCause_ItsHostIsNamedBesideThatOfTheOwnPort) {
   LostPair pair = lost({PairReason::kPeer});
   pair.peer_cause = {PairReason::kPortDown};
   const std::string text = no_pair_is_left_text({pair, lost({PairReason::kPortDown}, "other")}, {});
@@ -152,25 +148,17 @@ TEST(RecoveryTextTest, PeerHasTheCause_ItsHostIsNamed) {
   EXPECT_THAT(text, HasSubstr("look at b's `dmesg` and the switch's log (2)"));
   EXPECT_THAT(text, HasSubstr("look at a's `dmesg`"));
   EXPECT_EQ(count_of("the peer reports", text), 0u) << text;
-}
-
-TEST(RecoveryTextTest, OwnPortIsDownAsWell_BothAreNamed) {
-  LostPair pair = lost({PairReason::kPeer});
-  pair.peer_cause = {PairReason::kPortDown};
   pair.port_down = true;
-  const std::string text = no_pair_is_left_text({pair}, {});
-  EXPECT_THAT(text, HasSubstr("the port is down at b mlx5_3:1, the port is down at a mlx5_0:1. "));
-  EXPECT_THAT(text, HasSubstr("look at a's `dmesg`"));
+  const std::string both = no_pair_is_left_text({pair}, {});
+  EXPECT_THAT(both, HasSubstr("the port is down at b mlx5_3:1, the port is down at a mlx5_0:1. "));
+  EXPECT_THAT(both, HasSubstr("look at a's `dmesg`"));
 }
 
-TEST(RecoveryTextTest, PeerReportsALoss_TheFixNamesItsHost) {
+TEST(RecoveryTextTest, CausesAtEitherEnd_TheFixNamesWhereToLook) {
   RailLoss loss = loss_of({PairReason::kPeer});
   loss.peer_cause = {PairReason::kPortDown};
   EXPECT_THAT(text_of({loss}), HasSubstr("Fix: look at b's `dmesg` and the switch's log"));
   EXPECT_THAT(text_of({loss_of({PairReason::kPortDown})}), HasSubstr("Fix: look at `dmesg` and"));
-}
-
-TEST(RecoveryTextTest, PairWasNotConnected_TheFixSaysWhoseLogHasTheReason) {
   EXPECT_THAT(text_of({loss_of({PairReason::kNotConnected})}),
               HasSubstr("Fix: see `is not connected` in the log of the end that could not connect "
                         "it (NCCL_DEBUG=INFO)"));

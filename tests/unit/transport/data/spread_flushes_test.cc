@@ -49,6 +49,11 @@ struct SpreadFlushesTest : testing::Test {
     }
   }
 
+  bool completes() {
+    poll();
+    return request.pending == 0;
+  }
+
   static TransportOptions options() {
     TransportOptions some = test_options();
     some.connection.ack_timeout = 1;
@@ -76,16 +81,14 @@ TEST_F(SpreadFlushesTest, BothRailsHaveCarriedData_ReadsOverBoth) {
   poll();
   EXPECT_EQ(request.pending, 1);
   pair.verbs.release();
-  poll();
-  EXPECT_EQ(request.pending, 0);
+  EXPECT_TRUE(completes());
 }
 
 TEST_F(SpreadFlushesTest, LostRail_IsNotReadOverUntilItReturns) {
   flushes.stop_rail(1);
   ASSERT_TRUE(post());
   EXPECT_EQ(pair.reads(), 1u);
-  poll();
-  EXPECT_EQ(request.pending, 0);
+  EXPECT_TRUE(completes());
   flushes.start_rail(1);
   flushes.note_data(0);
   ASSERT_TRUE(post());
@@ -95,8 +98,7 @@ TEST_F(SpreadFlushesTest, LostRail_IsNotReadOverUntilItReturns) {
 // As after a failover whose active rail has returned.
 TEST_F(SpreadFlushesTest, RailOfWhichAllDataIsRead_IsNotReadOverUntilDataComesAgain) {
   ASSERT_TRUE(post());
-  poll();
-  ASSERT_EQ(request.pending, 0);
+  ASSERT_TRUE(completes());
   flushes.note_data(0);
   pair.verbs.forget_posted();
   ASSERT_TRUE(post());
@@ -114,8 +116,7 @@ TEST_F(SpreadFlushesTest, DataComesDuringARead_TheRailIsReadOverAgain) {
   ASSERT_TRUE(post());
   flushes.note_data(1);
   pair.verbs.release();
-  poll();
-  ASSERT_EQ(request.pending, 0);
+  ASSERT_TRUE(completes());
   flushes.note_data(0);
   pair.verbs.forget_posted();
   ASSERT_TRUE(post());
@@ -140,15 +141,13 @@ TEST_F(SpreadFlushesTest, MemoryHasNoKeyOnARail_IsReadOverTheOtherOnly) {
   buffer.memory->keys.set(1, {});
   ASSERT_TRUE(post());
   EXPECT_EQ(pair.reads(), 1u);
-  poll();
-  EXPECT_EQ(request.pending, 0);
+  EXPECT_TRUE(completes());
   flushes.stop_rail(0);
   ASSERT_TRUE(post());
   flushes.start_rail(1);
   EXPECT_EQ(pair.reads(), 1u) << "it waits";
   flushes.start_rail(0);
-  poll();
-  EXPECT_EQ(request.pending, 0);
+  EXPECT_TRUE(completes());
   EXPECT_FALSE(connection.failed());
 }
 
@@ -162,8 +161,7 @@ TEST_F(SpreadFlushesTest, NoRailIsLeft_ReadWaitsForOneThatReturns) {
   poll();
   EXPECT_EQ(request.pending, 1) << "the reads of lost rails do not count";
   flushes.start_rail(1);
-  poll();
-  EXPECT_EQ(request.pending, 0);
+  EXPECT_TRUE(completes());
 }
 
 TEST_F(SpreadFlushesTest, PostedWhileNoRailIsLeft_ReadWaitsForOneThatReturns) {
@@ -174,8 +172,7 @@ TEST_F(SpreadFlushesTest, PostedWhileNoRailIsLeft_ReadWaitsForOneThatReturns) {
   EXPECT_EQ(request.pending, 1);
   flushes.start_rail(0);
   EXPECT_EQ(pair.reads(), 1u);
-  poll();
-  EXPECT_EQ(request.pending, 0);
+  EXPECT_TRUE(completes());
   flushes.start_rail(1);
   EXPECT_EQ(pair.reads(), 1u) << "it is complete";
 }
@@ -188,8 +185,7 @@ TEST_F(SpreadFlushesTest, RailThatReturnsTakesNoRead_AnotherOneIsWaitedFor) {
   flushes.start_rail(0);
   EXPECT_EQ(pair.reads(), 0u);
   flushes.start_rail(1);
-  poll();
-  EXPECT_EQ(request.pending, 0);
+  EXPECT_TRUE(completes());
 }
 
 // As where the HCA does not reach the memory any more. The rails work and return each time.
@@ -260,8 +256,7 @@ TEST_F(SpreadFlushesOnRoceTest, PortHasTheGidNoMore_RailIsLostAndTheOtherOneIsRe
   flushes.start_rail(1);
   ASSERT_TRUE(post());
   EXPECT_EQ(pair.reads(), 1u);
-  poll();
-  EXPECT_EQ(request.pending, 0);
+  EXPECT_TRUE(completes());
   EXPECT_TRUE(contains(connection.recovery()->state_text(), "fake_r1:1"));
 }
 

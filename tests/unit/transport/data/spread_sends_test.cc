@@ -11,21 +11,28 @@ namespace gdr::transport {
 namespace {
 
 struct SpreadSendsTest : testing::Test {
-  void transfer(SpreadRails& pair, size_t bytes) {
-    Buffer from = pair.sender_buffer(bytes);
-    Buffer to = pair.receiver_buffer(bytes);
-    fill(from);
-    Request* receive = pair.irecv(to);
-    Request* send = pair.isend(from);
-    ASSERT_TRUE(receive != nullptr && send != nullptr);
-    ASSERT_TRUE(pair.finish_both(send, receive));
-    EXPECT_EQ(from.bytes, to.bytes);
+  // A clock that counts how often this thread looks at it. The watcher does, too.
+  TransportOptions counts_looks() {
+    TransportOptions options = test_options();
+    options.connection.now = [this, data_path = std::this_thread::get_id()] {
+      looks += std::this_thread::get_id() == data_path ? 1 : 0;
+      return std::chrono::steady_clock::now();
+    };
+    return options;
   }
+  TransportOptions with_manual_clock() {
+    TransportOptions options = test_options();
+    options.connection.now = clock.as_now();
+    return options;
+  }
+
+  std::atomic<int> looks = 0;
+  ManualClock clock;
 };
 
 TEST_F(SpreadSendsTest, TwoRails_LongMessageTakesBoth) {
   SpreadRails pair(2, 0);
-  transfer(pair, kTwoRailBytes);
+  pair.exchange({kTwoRailBytes});
   EXPECT_EQ(pair.chunks().size(), size_t{kTwoRailChunks});
   EXPECT_EQ(pair.chunks(0).size(), size_t{kTwoRailChunks} / 2);
   for (const auto& chunk : pair.chunks()) {
@@ -39,7 +46,7 @@ TEST_F(SpreadSendsTest, TwoRails_LongMessageTakesBoth) {
 // the data path's polls.
 TEST_F(SpreadSendsTest, StandbyRail_ItsQueueIsReadInOnePollOfSixteen) {
   SpreadRails pair(1, 1);
-  transfer(pair, 8);
+  pair.exchange({8});
   const auto polls_in = [&pair](auto& comm, int count) {
     std::array<size_t, 2> polls;
     const RailSet& rails = comm.connection().rails();
@@ -61,14 +68,7 @@ TEST_F(SpreadSendsTest, StandbyRail_ItsQueueIsReadInOnePollOfSixteen) {
 
 // The speeds of both paths are measured, by the time of each poll.
 TEST_F(SpreadSendsTest, OneRailToTwoOfThePeer_EveryPollLooksAtTheClock) {
-  std::atomic<int> looks = 0;
-  const std::thread::id data_path = std::this_thread::get_id();
-  TransportOptions options = test_options();
-  options.connection.now = [&] {
-    looks += std::this_thread::get_id() == data_path ? 1 : 0;
-    return std::chrono::steady_clock::now();
-  };
-  SpreadRails pair(1, 0, options, local_socket_pair(), {.more_receivers = 1});
+  SpreadRails pair(1, 0, counts_looks(), local_socket_pair(), {.more_receivers = 1});
   ASSERT_EQ(pair.sender->connection().rails().pair_count(), 2u);
   pair.exchange({8, 1 << 20, 8});
   const int before = looks;
@@ -79,17 +79,10 @@ TEST_F(SpreadSendsTest, OneRailToTwoOfThePeer_EveryPollLooksAtTheClock) {
 
 // There is nothing to choose between, so that no speed has to be known.
 TEST_F(SpreadSendsTest, OneActiveRail_MessagesDoNotLookAtTheClock) {
-  std::atomic<int> looks = 0;
-  const std::thread::id data_path = std::this_thread::get_id();  // the watcher looks at it, too
-  TransportOptions options = test_options();
-  options.connection.now = [&] {
-    looks += std::this_thread::get_id() == data_path ? 1 : 0;
-    return std::chrono::steady_clock::now();
-  };
-  SpreadRails pair(1, 1, options);
+  SpreadRails pair(1, 1, counts_looks());
   for (int i = 0; i < 100; ++i) pair.exchange({8});  // the recovery has proved the standby pair
   const int before = looks;
-  for (size_t bytes : {0ul, 8ul, 1ul << 20}) transfer(pair, bytes);
+  pair.exchange({0, 8, 1 << 20});
   EXPECT_EQ(looks, before);
   pair.lose_first_rail();
   pair.exchange({8});
@@ -117,23 +110,20 @@ TEST_F(SpreadSendsTest, Quiet_NewsAreTakenByTheNextPoll) {
 // NCCL_IB_QPS_PER_CONNECTION.
 TEST_F(SpreadSendsTest, SeveralQpsOnARail_TakeTurns) {
   SpreadRails pair(2, 0, options_of_qps(2, /*split=*/false));
-  transfer(pair, kTwoRailBytes);
+  pair.exchange({kTwoRailBytes});
   for (int i = 0; i < 4; ++i) EXPECT_EQ(pair.chunks(i).size(), size_t{kTwoRailChunks} / 4) << i;
 }
 
 TEST_F(SpreadSendsTest, SplitOverQps_ShortMessageTakesAll) {
   SpreadRails pair(2, 0, options_of_qps(2, /*split=*/true));
-  transfer(pair, 1000);
+  pair.exchange({1000});
   for (int i = 0; i < 4; ++i) EXPECT_EQ(pair.chunks(i).size(), 1u) << i;
 }
 
 // Rail 1 is late by as much as an HCA's timeout, for every fourth message at first, and then
 // whenever it is tried.
 TEST_F(SpreadSendsTest, ChunksOfARailAreLateAgainAndAgain_OneWarningNamesIt) {
-  ManualClock clock;
-  TransportOptions options = test_options();
-  options.connection.now = clock.as_now();
-  SpreadRails pair(2, 0, options);
+  SpreadRails pair(2, 0, with_manual_clock());
   RecordedLog log;
   for (int i = 0; i < 100; ++i) {
     SpreadMessage message(pair, size_t{1} << 20);
@@ -156,10 +146,7 @@ TEST_F(SpreadSendsTest, ChunksOfARailAreLateAgainAndAgain_OneWarningNamesIt) {
 
 // One active rail, one standing by: nothing is avoided.
 TEST_F(SpreadSendsTest, OnlyActiveRailIsLate_NoWarning) {
-  ManualClock clock;
-  TransportOptions options = test_options();
-  options.connection.now = clock.as_now();
-  SpreadRails pair(1, 1, options);
+  SpreadRails pair(1, 1, with_manual_clock());
   RecordedLog log;
   for (int i = 0; i < 100; ++i) {
     SpreadMessage message(pair, size_t{1} << 20);
@@ -178,7 +165,7 @@ TEST_F(SpreadSendsTest, OnlyActiveRailIsLate_NoWarning) {
 TEST_F(SpreadSendsTest, LargestMessageUnderAdaptiveRouting_Arrives) {
   TransportOptions options = adaptive_options();
   SpreadRails pair(2, 0, options, local_socket_pair(), {.max_msg_sz = kPortsMost});
-  transfer(pair, largest_message(kPortsMost));
+  pair.exchange({largest_message(kPortsMost)});
 }
 
 // A chunk for each pair would take more entries than the send queue of the last pair has.
@@ -187,40 +174,36 @@ TEST_F(SpreadSendsTest, SplitOverAsManyQpsAsThereMayBe_Arrives) {
   options.connection.qps_per_connection = 64;
   options.connection.split_data_on_qps = true;
   SpreadRails pair(2, 0, options);
-  transfer(pair, size_t{1} << 20);
+  pair.exchange({size_t{1} << 20});
   EXPECT_LE(pair.chunks().size(), 124u);
 }
 
-struct SendQueue : testing::TestWithParam<bool> {};
-
 // With separate ends, each chunk takes two entries of the send queue.
-TEST_P(SendQueue, NoRoomLeft_NullRequest) {
-  TransportOptions options = test_options();
-  options.connection.adaptive_routing = GetParam();
-  SpreadRails pair(2, 0, options);
-  Buffer from = pair.sender_buffer(kTwoRailBytes);
-  Buffer to = pair.receiver_buffer(kTwoRailBytes);
-  std::vector<Request*> receives;
-  std::vector<Request*> sends;
-  for (int i = 0; i < 32; ++i)
-    receives.push_back(pair.irecv({to.receive(kTwoRailBytes), to.receive(kTwoRailBytes)}));
-  pair.verbs.hold();
-  while (Request* send = pair.isend(from)) sends.push_back(send);
-  const size_t entries = 2 * SendComm::kRequests - 1 - Recovery::kReservedSends;
-  EXPECT_EQ(sends.size(), 2 * entries / (GetParam() ? 2 : 1) / kTwoRailChunks);
-  pair.verbs.release();
-  for (Request* send : sends) EXPECT_TRUE(finish(send).done);
-  EXPECT_NE(pair.isend(from), nullptr);
+TEST_F(SpreadSendsTest, NoRoomLeftInTheSendQueue_NullRequest) {
+  for (const bool separate_ends : {false, true}) {
+    TransportOptions options = test_options();
+    options.connection.adaptive_routing = separate_ends;
+    SpreadRails pair(2, 0, options);
+    Buffer from = pair.sender_buffer(kTwoRailBytes);
+    Buffer to = pair.receiver_buffer(kTwoRailBytes);
+    std::vector<Request*> sends;
+    for (int i = 0; i < 32; ++i) {
+      pair.irecv({to.receive(kTwoRailBytes), to.receive(kTwoRailBytes)});
+    }
+    pair.verbs.hold();
+    while (Request* send = pair.isend(from)) sends.push_back(send);
+    const size_t entries = 2 * SendComm::kRequests - 1 - Recovery::kReservedSends;
+    EXPECT_EQ(sends.size(), 2 * entries / (separate_ends ? 2 : 1) / kTwoRailChunks);
+    pair.verbs.release();
+    for (Request* send : sends) EXPECT_TRUE(finish(send).done);
+    EXPECT_NE(pair.isend(from), nullptr);
+  }
 }
-
-INSTANTIATE_TEST_SUITE_P(SpreadSends, SendQueue, testing::Bool(), [](const auto& each) {
-  return std::string(each.param ? "SeparateEnds" : "OneWriteForAChunk");
-});
 
 // One that had room on all pairs only would wait for ever once a pair is lost.
 TEST_F(SpreadSendsTest, MoreWritesThanOnePairsQueueHolds_FailsAndNamesTheLimit) {
   SpreadRails pair(2, 0, test_options(), local_socket_pair(), {.max_msg_sz = kPortsMost});
-  transfer(pair, wire::kMaxQps * kPortsMost);
+  pair.exchange({wire::kMaxQps * kPortsMost});
   constexpr size_t kTooMany = 2 * wire::kMaxQps * kPortsMost;
   Buffer from = pair.sender_buffer(kTooMany);
   Buffer to = pair.receiver_buffer(kTooMany);
