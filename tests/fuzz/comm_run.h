@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <memory>
 #include <vector>
@@ -41,6 +42,26 @@ struct PageBuffer {
   std::unique_ptr<transport::MemoryHandle> memory;
 };
 
+using Slots = std::array<transport::wire::ClearToSend, transport::wire::kSlots>;
+
+// Checks that what a sender writes is in the receiver's tables or in a buffer that a slot names,
+// one that it has now or had when it took a message that it holds.
+inline void check_target(const fake_verbs::Posted& work, uint64_t tables, const Slots& slots,
+                         const std::vector<Slots>& slots_of_held) {
+  const auto is_within = [&](uint64_t begin, uint64_t bytes) {
+    const uint64_t offset = work.remote_address - begin;
+    return offset <= bytes && work.bytes <= bytes - offset;
+  };
+  if (work.bytes == 0 || is_within(tables, sizeof(transport::wire::Tables))) return;
+  const auto is_named = [&](const Slots& some) {
+    return std::ranges::any_of(some, [&](const transport::wire::ClearToSend& slot) {
+      return is_within(slot.address, slot.bytes);
+    });
+  };
+  check(is_named(slots) || std::ranges::any_of(slots_of_held, is_named),
+        "the sender writes to memory that no slot names");
+}
+
 // Without a watcher from here on, so that the same input does the same each time.
 inline void stop_watching(transport::RailsPair& pair) {
   pair.watcher->remove(&pair.sender->connection().link());
@@ -55,8 +76,8 @@ struct CommRun {
         several((form & kSeveralRails) != 0 ? connect_several(form) : nullptr) {}
 
   static std::unique_ptr<transport::CommPair> connect_one(uint8_t form) {
-    return std::make_unique<transport::CommPair>(
-        options_of(form), /*roce=*/false, transport::local_socket_pair(), most_of(form));
+    return std::make_unique<transport::CommPair>(options_of(form), /*roce=*/false,
+                                                 transport::local_socket_pair(), most_of(form));
   }
   static std::unique_ptr<transport::RailsPair> connect_several(uint8_t form) {
     auto pair = std::make_unique<transport::RailsPair>(

@@ -117,38 +117,4 @@ void run_handle(Input input) {
   run.connect_validly();
 }
 
-Seeds handle_seeds() {
-  wire::Handle valid{};
-  valid.magic = wire::kMagic;
-  valid.version = wire::kWireVersion;
-  valid.address = {127, 0, 0, 1};
-  valid.tcp_port = 1;
-  auto script = [](uint8_t mode, const wire::Handle& handle, int form = 0) {
-    return Script().bytes({form}).number(mode).number(handle);
-  };
-  auto with = [&](auto change, uint8_t mode = 0, int form = 0) {
-    wire::Handle handle = valid;
-    change(&handle);
-    return script(mode, handle, form);
-  };
-  return {
-      {"valid", script(kValidSecret, valid)},
-      {"roce", script(kValidSecret, valid, kRoce)},
-      {"wrong-secret", script(0, valid)},
-      {"refused", script(kRefusedPort, valid)},
-      {"empty", script(0, wire::Handle{})},
-      {"no-port", with([](auto* handle) { handle->tcp_port = 0; })},
-      {"ipv6", with([](auto* handle) { handle->ipv6 = 1; })},
-      {"other-version", with([](auto* handle) { handle->version = 4; })},
-      {"spreads", with([](auto* handle) { handle->flags = wire::kHandleSpreads; },
-                       kValidSecret | kValidReserved)},
-      {"no-rails", with([](auto* handle) { handle->flags = wire::kHandleSpreads; }, kValidSecret)},
-      {"many-gids", with([](auto* handle) { handle->gid_count = 255; })},
-      {"gids",
-       with([](auto* handle) { handle->gid_count = 2; }, kValidSecret, kRoce | kSubnetAware)},
-      {"ticket", with([](auto* handle) { handle->connect_ticket = 0x1234; })},
-      {"reserved", with([](auto* handle) { handle->reserved1[36] = 1; }, kValidReserved)},
-  };
-}
-
 }  // namespace gdr::fuzz

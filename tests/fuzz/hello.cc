@@ -137,48 +137,4 @@ void run_hello(Input input) {
   check(run.bed.handshakes.pending_peers == 0, "peers are pending at a listener that is gone");
 }
 
-Seeds hello_seeds() {
-  const auto connect = Script().bytes({kConnect, 0});
-  const auto begin = [&](int form) { return Script().bytes({form}).add(connect); };
-  const auto hello = Script().bytes({kHello, 0, 0, 0}).no_patch();
-  const auto ready = Script().bytes({kFrame, 0, int(wire::FrameKind::kReady)}).counted("");
-  // Offsets in the frame of the hello.
-  auto body = [](size_t field) { return sizeof(wire::FrameHeader) + field; };
-  auto patched = [&](size_t offset, auto value) {
-    return begin(0).bytes({kHello, 0, 0, 0}).patch(offset, value).add(ready);
-  };
-  return {
-      {"whole", begin(0).add(hello).add(ready)},
-      {"roce", begin(kRoce).add(hello).add(ready)},
-      {"subnets", begin(kRoce | kSubnetAware).add(hello).add(ready)},
-      {"other-protocol", begin(0).bytes({kBytes, 0}).counted("GET / HTTP/1.1\r\n\r\n")},
-      {"other-version", patched(offsetof(wire::FrameHeader, version), uint16_t{4})},
-      {"wrong-secret", patched(body(0), uint64_t{1})},
-      {"other-kind", patched(offsetof(wire::FrameHeader, kind), uint8_t{3})},
-      {"too-large", patched(offsetof(wire::FrameHeader, body_bytes), uint32_t{1u << 20})},
-      {"many-qps", begin(0).bytes({kHello, 0, 127, 0}).no_patch().add(ready)},
-      {"many-rails", begin(0).bytes({kHello, 0, 7, 7}).no_patch().add(ready)},
-      {"too-many-qps", patched(body(offsetof(wire::EndPoint, qps)), uint16_t{wire::kMaxQps + 1})},
-      {"too-many-rails", patched(body(offsetof(wire::EndPoint, rails)), uint8_t{9})},
-      {"missing-rail",
-       patched(body(offsetof(wire::EndPoint, qp) + offsetof(wire::QpAddress, rail)), uint8_t{8})},
-      {"impossible-mtu",
-       patched(body(offsetof(wire::EndPoint, rail) + offsetof(wire::RailAddress, mtu)),
-               uint8_t{77})},
-      {"standby-alone",
-       patched(body(offsetof(wire::EndPoint, qp) + offsetof(wire::QpAddress, flags)),
-               uint8_t{wire::kQpStandby})},
-      {"partial", begin(0).bytes({kBeginning, 0}).counted("abc").bytes({kPass, 30})},
-      {"gives-up",
-       begin(0).add(hello).bytes({kFrame, 0, int(wire::FrameKind::kRefuse)}).counted("no\nreason")},
-      {"comes-back", begin(0).add(hello).bytes({kReset, 0}).add(connect).add(hello).add(ready)},
-      {"two-peers", begin(0)
-                        .add(hello)
-                        .bytes({kConnect, 1, kHello, 1, 0, 0})
-                        .no_patch()
-                        .bytes({kEnd, 0})
-                        .add(ready)},
-  };
-}
-
 }  // namespace gdr::fuzz

@@ -119,32 +119,4 @@ void run_kept_socket(Input input) {
   }
 }
 
-Seeds kept_socket_seeds() {
-  auto frame = [](wire::FrameKind kind, std::string_view body = "") {
-    return Script().bytes({kAnyFrame, int(kind)}).counted(body);
-  };
-  Seeds seeds = {
-      {"closes", frame(wire::FrameKind::kBye).bytes({kPeerEnds, kTick, 1, kTick, 6})},
-      {"dies", Script().bytes({kPeerEnds, kTick, 1, kTick, 6})},
-      {"fails", frame(wire::FrameKind::kFailed, "RETRY_EXC_ERR\n\x1b[1m on mlx5_0")},
-      {"asks-for-state", frame(wire::FrameKind::kStateQuery)},
-      {"states",
-       Script().bytes({kQuery}).add(frame(wire::FrameKind::kState, "receiver\x7f posted"))},
-      {"does-not-answer", Script().bytes({kQuery, kTick, 30, kTick, 30, kTick, 30})},
-      {"pair", Script().bytes({kPairFrame}).no_patch()},
-      {"states-pair", Script().bytes({kStateHere, kPairFrame}).no_patch()},
-      {"unknown-pair", Script().bytes({kPairFrame}).patch(12, uint16_t{128})},
-      {"unexpected", frame(wire::FrameKind::kReady)},
-      {"unknown-kind", frame(wire::FrameKind{77}, "abc")},
-      {"no-frame", Script().bytes({kRawBytes}).counted("220 ready\r\n          ")},
-      {"partial", Script().bytes({kRawBytes}).counted("GDRG\x07").bytes({kTick, 1, kPeerEnds})},
-      {"fails-here", Script().bytes({kFailHere}).add(frame(wire::FrameKind::kFailed, "too"))},
-      {"probe", Script().bytes({kPeerEnds, kProbeEnds, kTick, 200})},
-  };
-  // All of them for a connection that recovers, and one for another, which expects no statement.
-  for (Seed& seed : seeds) seed.script = Script().bytes({1}).add(seed.script);
-  seeds.push_back({"unexpected-pair", Script().bytes({0, kPairFrame}).no_patch()});
-  return seeds;
-}
-
 }  // namespace gdr::fuzz

@@ -2,10 +2,6 @@
 //   fuzz_TARGET FOLDER MUTATIONS
 // runs each file of the folder, and then so many mutations of them, the same ones each time. Where
 // one ends the process, its bytes are in fuzz_TARGET.input, in the current folder.
-//   fuzz_TARGET --write FOLDER
-// writes the seeds of the target into the folder.
-//   fuzz_TARGET --compare FOLDER
-// fails where the folder's seeds are others.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -33,13 +29,6 @@ constexpr size_t kMaxInput = 4096;  // bytes, as libFuzzer's default
 Bytes read_file(const fs::path& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
-void write_file(const fs::path& path, const Bytes& bytes) {
-  std::ofstream file(path, std::ios::binary);
-  file.write(reinterpret_cast<const char*>(bytes.data()),
-             static_cast<std::streamsize>(bytes.size()));
-  check(file.good(), "cannot write " + path.string());
 }
 
 // The file of the input that is running. It stays open: to write it anew each time takes the file
@@ -70,8 +59,6 @@ std::map<std::string, Bytes> read_corpus(const fs::path& folder) {
   }
   return corpus;
 }
-
-std::string file_name(const Seed& seed) { return std::string("seed-") + seed.name + ".input"; }
 
 // Changes inputs as libFuzzer's simplest mutations do.
 class Mutator {
@@ -130,25 +117,6 @@ class Mutator {
   std::mt19937_64 random_{1};
 };
 
-int write_seeds(const Target& target, const fs::path& folder) {
-  fs::create_directories(folder);
-  for (const Seed& seed : target.seeds()) write_file(folder / file_name(seed), seed.script.done());
-  return 0;
-}
-
-int compare_seeds(const Target& target, const fs::path& folder) {
-  std::map<std::string, Bytes> committed = read_corpus(folder);
-  std::erase_if(committed, [](const auto& file) { return !file.first.starts_with("seed-"); });
-  std::map<std::string, Bytes> made;
-  for (const Seed& seed : target.seeds()) made[file_name(seed)] = seed.script.done();
-  if (made == committed) return 0;
-  std::fprintf(stderr,
-               "the seeds in %s are not those of the target's source.\n"
-               "Fix: rm %s/seed-*; fuzz_%s --write %s\n",
-               folder.c_str(), folder.c_str(), target.name, folder.c_str());
-  return 1;
-}
-
 int replay(const Target& target, const fs::path& folder, int mutations) {
   std::vector<Bytes> corpus;
   for (auto& [name, bytes] : read_corpus(folder)) {
@@ -175,14 +143,9 @@ int replay(const Target& target, const fs::path& folder, int mutations) {
 }  // namespace gdr::fuzz
 
 int main(int argc, char** argv) {
-  const std::string_view first = argc > 1 ? argv[1] : "";
   if (argc != 3) {
-    std::fprintf(stderr,
-                 "usage: fuzz_TARGET FOLDER MUTATIONS | --write FOLDER | --compare FOLDER\n");
+    std::fprintf(stderr, "usage: fuzz_TARGET FOLDER MUTATIONS\n");
     return 2;
   }
-  const gdr::fuzz::Target& target = gdr::fuzz::target_of(argv[0]);
-  if (first == "--write") return gdr::fuzz::write_seeds(target, argv[2]);
-  if (first == "--compare") return gdr::fuzz::compare_seeds(target, argv[2]);
-  return gdr::fuzz::replay(target, argv[1], std::stoi(argv[2]));
+  return gdr::fuzz::replay(gdr::fuzz::target_of(argv[0]), argv[1], std::stoi(argv[2]));
 }

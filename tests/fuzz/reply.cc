@@ -85,42 +85,4 @@ void run_reply(Input input) {
   check(run.bed.verbs.live() == run.before, "a connector that is gone has left objects of verbs");
 }
 
-Seeds reply_seeds() {
-  const auto accept = Script().bytes({0, kAccept});  // on InfiniBand
-  auto body = [](size_t field) { return sizeof(wire::FrameHeader) + field; };
-  auto patched = [&](size_t offset, auto value) {
-    return Script()
-        .add(accept)
-        .bytes({kSendReply})
-        .patch(offset, value)
-        .bytes({kWait, 1, kWait, 1});
-  };
-  return {
-      {"whole", Script().add(accept).bytes({kSendReply}).no_patch().bytes({kWait, 0, kWait, 0})},
-      {"over-roce", Script().bytes({kRoce, kAccept, kSendReply}).no_patch().bytes({kWait, 0})},
-      {"refuses", Script()
-                      .add(accept)
-                      .bytes({kSendFrame, int(wire::FrameKind::kRefuse)})
-                      .counted("no\x01 room")},
-      {"unexpected",
-       Script().add(accept).bytes({kSendFrame, int(wire::FrameKind::kReady)}).counted("")},
-      {"other-protocol",
-       Script().add(accept).bytes({kSendBytes}).counted("220 ready\r\n          ")},
-      {"other-version", patched(offsetof(wire::FrameHeader, version), uint16_t{4})},
-      {"wrong-secret", patched(body(0), uint64_t{1})},
-      {"other-qps", patched(body(offsetof(wire::EndPoint, qps)), uint16_t{2})},
-      {"impossible-qp", patched(body(offsetof(wire::EndPoint, qp)), uint32_t{1u << 24})},
-      {"roce", patched(body(offsetof(wire::EndPoint, rail) + offsetof(wire::RailAddress, ethernet)),
-                       uint8_t{1})},
-      {"long-name", patched(body(offsetof(wire::EndPoint, host) + 56), ~uint64_t{0})},
-      {"breaks", Script()
-                     .add(accept)
-                     .bytes({kBreak, kWait, 9, kWait, 9, kAccept, kSendReply})
-                     .no_patch()
-                     .bytes({kWait, 0})},
-      {"ends", Script().add(accept).bytes({kStopSending, kWait, 9, kWait, 9})},
-      {"partial", Script().add(accept).bytes({kSendBytes}).counted("GDRG").bytes({kBreak})},
-  };
-}
-
 }  // namespace gdr::fuzz

@@ -1,7 +1,5 @@
 // Clear-to-send slots, which a receiver writes into the sender's memory by RDMA whenever it likes.
 // Whatever they are, the sender writes only to the memory that the slot of the message names.
-#include <array>
-
 #include "tests/fuzz/comm_run.h"
 
 namespace gdr::fuzz {
@@ -33,7 +31,7 @@ struct SenderRun : CommRun {
   std::vector<Request*> sends;
   // The slots as they were when isend() took a message and posted nothing: it is held for its
   // group, and goes where its slot named it then.
-  std::vector<std::array<wire::ClearToSend, wire::kSlots>> slots_of_held;
+  std::vector<Slots> slots_of_held;
 
   void step(Input& input) {
     switch (input.below(kSlotSteps)) {
@@ -82,25 +80,11 @@ struct SenderRun : CommRun {
     if (!alive) on_failure();
     if (request != nullptr) sends.push_back(request);
     const auto posted = posted_by_sender();
-    for (const fake_verbs::Posted& work : posted) check_target(work, slots);
+    for (const fake_verbs::Posted& work : posted) {
+      check_target(work, target_tables, slots, slots_of_held);
+    }
     if (!posted.empty()) return slots_of_held.clear();
     if (request != nullptr) slots_of_held.push_back(slots);
-  }
-
-  // That a slot's buffer or the receiver's table of sizes holds what is written.
-  void check_target(const fake_verbs::Posted& work,
-                    const std::array<wire::ClearToSend, wire::kSlots>& slots) const {
-    auto is_within = [&](uint64_t begin, uint64_t bytes) {
-      const uint64_t offset = work.remote_address - begin;
-      return offset <= bytes && work.bytes <= bytes - offset;
-    };
-    if (work.bytes == 0 || is_within(target_tables, sizeof(wire::Tables))) return;
-    const auto is_named = [&](const auto& by) {
-      return std::ranges::any_of(
-          by, [&](const wire::ClearToSend& slot) { return is_within(slot.address, slot.bytes); });
-    };
-    check(is_named(slots) || std::ranges::any_of(slots_of_held, is_named),
-          "the sender writes to memory that no slot names");
   }
 
   void test_sends() {
@@ -125,62 +109,6 @@ void run_slots(Input input) {
   for (int i = 0; i < SenderRun::kMaxSteps && !input.empty(); ++i) run.step(input);
   run.fabric.verbs.release();
   for (int i = 0; i < 4; ++i) run.test_sends();
-}
-
-Seeds slots_seeds() {
-  auto announce = [](int group, int tag, uint16_t bytes) {
-    return Script().bytes({kAnnounce, group, tag}).number(bytes);
-  };
-  auto send = [](uint16_t bytes, int tag) {
-    return Script().bytes({kSend}).number(bytes).bytes({tag, kTestSends});
-  };
-  auto form = [](int bits) { return Script().bytes({bits}); };
-  const auto one = announce(1, 7, 64).no_patch();
-  return {
-      {"one", form(0).add(one).add(send(64, 7))},
-      {"group", form(kFourQps)
-                    .add(announce(2, 1, 64).no_patch())
-                    .add(announce(2, 2, 64).no_patch())
-                    .add(send(64, 2))
-                    .add(send(8, 1))
-                    .add(send(8, 1))},
-      {"split", form(kFourQps | kSplit).add(announce(1, 7, 4096).no_patch()).add(send(4096, 7))},
-      {"separate-ends",
-       form(kSeparateEnds).add(announce(1, 7, 4096).no_patch()).add(send(4096, 7))},
-      {"two-rails",
-       form(kSeveralRails | kSplit).add(announce(1, 7, 4096).no_patch()).add(send(4096, 7))},
-      {"small-writes", form(kSmallWrites).add(announce(1, 7, 4096).no_patch()).add(send(4096, 7))},
-      {"users-buffer",
-       form(kSmallWrites)
-           .add(announce(1, 7, 4096)
-                    .patch(offsetof(wire::ClearToSend, flags), uint8_t{wire::kUsersBuffer}))
-           .add(send(4096, 7))},
-      {"oversized", form(0).add(one).add(send(65, 7))},
-      {"empty-group", form(0).add(announce(0, 7, 64).no_patch()).add(send(64, 7))},
-      {"large-group", form(0).add(announce(9, 7, 64).no_patch()).add(send(64, 7))},
-      {"unknown-flags",
-       form(0)
-           .add(announce(1, 7, 64).patch(offsetof(wire::ClearToSend, flags), uint8_t{4}))
-           .add(send(64, 7))},
-      {"wrong-key",
-       form(0)
-           .add(announce(1, 7, 64).patch(offsetof(wire::ClearToSend, rkey), uint32_t{1}))
-           .add(send(64, 7))},
-      {"far-address",
-       form(0)
-           .add(announce(1, 7, 64).patch(offsetof(wire::ClearToSend, address), ~uint64_t{0}))
-           .add(send(64, 7))},
-      {"group-that-changes", form(0)
-                                 .add(announce(4, 1, 64).no_patch())
-                                 .add(announce(4, 2, 64).no_patch())
-                                 .add(send(8, 2))
-                                 .bytes({kOverwrite, 0, 0})
-                                 .patch(offsetof(wire::ClearToSend, group), uint8_t{1})
-                                 .add(send(8, 1))
-                                 .add(send(8, 1))},
-      {"held", form(0).add(one).bytes({kHold}).add(send(64, 7)).bytes({kDeliver, kTestSends})},
-      {"real", form(0).bytes({kReceive, 7}).add(send(64, 7))},
-  };
 }
 
 }  // namespace gdr::fuzz

@@ -14,15 +14,11 @@ namespace {
 constexpr std::string_view kPrefix = "fuzz_";
 
 constexpr Target kTargets[] = {
-    {"arrivals", run_arrivals, arrivals_seeds},
-    {"handle", run_handle, handle_seeds},
-    {"hello", run_hello, hello_seeds},
-    {"kept_socket", run_kept_socket, kept_socket_seeds},
-    {"rails", run_rails, rails_seeds},
-    {"reply", run_reply, reply_seeds},
-    {"slots", run_slots, slots_seeds},
-    {"standby", run_standby, standby_seeds},
-    {"statements", run_statements, statements_seeds},
+    {"arrivals", run_arrivals},     {"handle", run_handle},
+    {"hello", run_hello},           {"kept_socket", run_kept_socket},
+    {"rails", run_rails},           {"reply", run_reply},
+    {"slots", run_slots},           {"standby", run_standby},
+    {"statements", run_statements},
 };
 
 }  // namespace
