@@ -90,7 +90,8 @@ std::string cuda_text(const Host& host) {
 
 std::string library_text(const Host& host, const LibraryFiles& files) {
   if (!host.libraries.is_known) return "";
-  return files.empty() ? "none" : files.front().version;
+  if (files.empty()) return "none";
+  return files.front().version.empty() ? "found" : files.front().version;
 }
 
 Facts software_of(const Host& host) {

@@ -90,6 +90,13 @@ TEST(CompareWithGood, Choices_AreCompared) {
   EXPECT_THAT(deviations(node), StartsWith("a: GPU2: rails that NCCL uses: 7, expected "));
 }
 
+TEST(CompareWithGood, SettingOfTheGoodMachineAlone_IsUnsetOnTheOther) {
+  Profile good = node_of("good");
+  good.settings["NCCL_IB_TC"] = "106";
+  EXPECT_EQ(deviations(node_of("a"), good),
+            "a: NCCL_IB_TC: unset, expected 106\na differs from good\n");
+}
+
 TEST(CompareWithGood, RemovedAndAddedDevices_AreNamedAndTheOthersStillCompared) {
   const std::string removed = deviations([](Machine* machine) {
     machine->gpus.erase(machine->gpus.begin() + 2);
@@ -162,6 +169,7 @@ TEST(CompareWithGood, HcasNamedByTheirAddresses_BelongTogetherByOrderWhereBusNum
 TEST(CompareWithGood, UnknownOnOneSide_IsNoDifference) {
   const Change changes[] = {[](Machine* m) { m->hcas[1].ports[0].speed_mbps = 0; },
                             [](Machine* m) { m->gpu_links_known = false; },
+                            [](Machine* m) { m->gpus[2].nvlinks[0].count = 0; },
                             [](Machine* m) {
                               m->packages.clear();
                               for (auto& node : m->numa_nodes) node.package = -1;

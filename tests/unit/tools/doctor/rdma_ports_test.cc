@@ -17,6 +17,11 @@ void write_hca(MadeHost* made) {
   made->write(hca + "/fw_ver", "28.39.1002\n");
   made->write(hca + "/board_id", "MT_0000000838\n");
   made->write(hca + "/node_type", "1: CA\n");
+  const std::string function = "/sys/devices/pci0000:17/0000:17:01.0/0000:3b:00.0";
+  made->link(hca + "/device", function);
+  made->link(function + "/driver", "/sys/bus/pci/drivers/mlx5_core");
+  made->write(function + "/vendor", "0x15b3\n");
+  made->write(function + "/device", "0x1021\n");
   made->write(port + "/state", "4: ACTIVE\n");
   made->write(port + "/phys_state", "5: LinkUp\n");
   made->write(port + "/rate", "400 Gb/sec (4X NDR)\n");
@@ -46,6 +51,8 @@ TEST(RdmaPorts, Sysfs_IsReadInFull) {
   const RdmaHca& hca = ports.hcas[0];
   EXPECT_EQ(hca.name, "mlx5_0");
   EXPECT_EQ(hca.firmware, "28.39.1002");
+  EXPECT_EQ(hca.driver, "mlx5_core");
+  EXPECT_EQ(hca.pci + " " + hca.pci_ids, "0000:3b:00.0 15b3:1021");
   EXPECT_FALSE(hca.in_verbs.has_value());
   ASSERT_EQ(hca.ports.size(), 1u);
   const RdmaPort& port = hca.ports[0];
