@@ -149,11 +149,11 @@ TEST_F(Rails, VirtualFunction_IsARailWhereItsPhysicalOneIsNotThere) {
 
 TEST_F(Rails, NamedPort_IsARailWhateverItsDistanceAndSpeed) {
   gpu(1), gpu(2);
-  hca(1), hca(2), hca(0, 25);
-  options_.named = {NamedPort{"mlx5_2", -1, -1}};
+  hca(1), hca(2), hca(0, 100), hca(1, 25);
+  options_.named = {NamedPort{"mlx5_2", -1, -1}, NamedPort{"mlx5_3", -1, -1}};
   plan();
-  EXPECT_EQ(plan_.rails.size(), 3u);
-  EXPECT_THAT(by_gpu(), ElementsAre("mlx5_0", "mlx5_1"));
+  EXPECT_EQ(plan_.rails.size(), 4u);
+  EXPECT_THAT(by_gpu(), ElementsAre("mlx5_0,mlx5_3", "mlx5_1"));
 }
 
 TEST_F(Rails, NumbersOfTheUser_AreKept) {
