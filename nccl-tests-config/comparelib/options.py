@@ -140,7 +140,7 @@ def _check_sizes(parser, options):
         try:
             report.size_of(getattr(options, name))
         except ValueError:
-            parser.error(f"--{name}: {getattr(options, name)!r} is no size such as 8, 128M or 1G")
+            parser.error(f"--{name}: {getattr(options, name)!r} is not a size such as 8, 128M or 1G")
 
 
 def _check_run(parser, options):

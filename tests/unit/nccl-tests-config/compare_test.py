@@ -263,7 +263,7 @@ class RunsTest(CompareCase):
                 (("--preset", "none"), "no preset none; there are"),
                 (("--base", "socket", "--transports", "gdr,ib"), "--base socket is not among"),
                 (("--read", "none.json"), "put the name of its side before it"),
-                (("--rounds", "0"), "1 round"), (("--end", "much"), "'much' is no size"),
+                (("--rounds", "0"), "1 round"), (("--end", "much"), "'much' is not a size"),
                 (("--softhca", "absent"), "there is no libibverbs.so.1 in"),
                 (("--transports", "gdr,roce"), "there are gdr, gdr_no_ar, "),
                 (("--transports", "./fails.env"), "one_host.env: no such fabric"),

@@ -52,9 +52,9 @@ class OneHostRankTest(unittest.TestCase):
         for number, gpus, settings, text in (
                 # Every rank, so that mpirun shows it whichever ends first.
                 (0, 1, _TWO, more), (3, 1, _TWO, more), (None, None, {}, "has no rank"),
-                (0, None, {"OMPI_COMM_WORLD_RANK": "one"}, "rank one is no number"),
-                (0, None, {"OMPI_COMM_WORLD_LOCAL_RANK": "one"}, "rank one is no number"),
-                *((0, None, {"GDR_RANKS_PER_NODE": wrong}, f"GDR_RANKS_PER_NODE={wrong} is no number of ranks")
+                (0, None, {"OMPI_COMM_WORLD_RANK": "one"}, "rank one is not a number"),
+                (0, None, {"OMPI_COMM_WORLD_LOCAL_RANK": "one"}, "rank one is not a number"),
+                *((0, None, {"GDR_RANKS_PER_NODE": wrong}, f"GDR_RANKS_PER_NODE={wrong} is not a number of ranks")
                   for wrong in ("0", "two", "-1"))):
             with self.subTest(number=number, settings=settings):
                 done = self.run_rank(number, gpus, settings)

@@ -113,7 +113,7 @@ class CommandTest(LaunchTest):
                 ("slurm.sbatch", "--gpus 1 --mounts a:b", "--mounts needs --image"),
                 ("slurm.sbatch", "--gpus 1 --plugin-in-image", "--plugin-in-image needs --image"),
                 ("slurm.sbatch", "--gpus 1 --image i --preset one_host_softhca", "not for a container"),
-                ("slurm.sbatch", "--gpus 1 --sbatch gpu", "'gpu' is no option of sbatch"),
+                ("slurm.sbatch", "--gpus 1 --sbatch gpu", "'gpu' is not an option of sbatch"),
                 ("torchrun", "--gpus 1 --nodes 2", "2 nodes need --rendezvous"),
                 ("torchrun", "--gpus 1 --rendezvous node01", "--rendezvous needs HOST:PORT, not 'node01'"),
                 *((launcher, "--gpus 8 --gpu 8", "unrecognized arguments: --gpu 8") for launcher in _LAUNCHERS),
