@@ -81,6 +81,9 @@ class CommandTest(LaunchTest):
                    {"MASTER_ADDR": "a", "MASTER_PORT": "29500"}) for program in ("perf_rank", "nccl-gdr-burn-in")),
                 ("slurm.sbatch", "--nodes 2 --gpus 8 --program perf_rank", in_slurm,
                  ("srun --nodes=2 --ntasks=16",), {"MASTER_ADDR": "n1"}),
+                # No setting has a library path to leave out of the container.
+                *(("slurm.sbatch", f"--gpus 8 --image x.sqsh --transport {name}", {}, ("--container-image=x.sqsh",),
+                   {"LD_LIBRARY_PATH": None}) for name in ("ib", "socket")),
                 ("torchrun", "--gpus 2 -- --one-host", {},
                  ("torchrun --nnodes 1 --nproc-per-node 2 --standalone", f"{ddp} --one-host"), plugin),
                 ("torchrun", "--nodes 2 --gpus 8 --rendezvous node01:29400 --id x", {},
