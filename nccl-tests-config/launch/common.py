@@ -91,7 +91,7 @@ def plugin_file(env):
     return found[1] if found else None
 
 
-def find_plugin(options, env):
+def find_plugin(options, env, other_fix=""):
     """Its file, or None where the transport needs none. Raises LaunchError where it is missing."""
     if env.get("NCCL_NET_PLUGIN") != "gdr":
         return None
@@ -99,8 +99,7 @@ def find_plugin(options, env):
     found = own if options.plugin_dir or os.path.exists(own) else plugin_file(env)
     if not found or not os.path.exists(found):
         raise LaunchError(f"there is no {_PLUGIN} in {env['GDR_PLUGIN_DIR']}. Fix: build it (./run build), install the "
-                          "package, or name its folder by --plugin-dir; in a container whose image has the package, "
-                          "--plugin-in-image")
+                          f"package, or name its folder by --plugin-dir{other_fix}")
     return found
 
 

@@ -198,7 +198,7 @@ class LibrariesTest(LaunchTest):
         return folder
 
     def test_Plugin_OfAPrefix_IsFoundBesideTheLaunchers(self):
-        self.refused(3, "there is no libnccl-net-gdr.so in", "mpirun", "--gpus", 1)
+        self.refused(3, "or name its folder by --plugin-dir\n", "mpirun", "--gpus", 1)
         for folder in ("lib/x86_64-linux-gnu", "lib"):
             where = self.plugin(self.prefix / folder)
             done = self.run_it("mpirun", "--gpus", 1)
@@ -221,7 +221,7 @@ class LibrariesTest(LaunchTest):
         job = ("slurm.sbatch", "--gpus", 1, "--image", "i")
         inside = {"SLURM_JOB_ID": "1", "SLURM_JOB_NUM_NODES": "1"}
         self.fake("srun", "#!/bin/sh\necho --container-image; echo \"$@\"\n")
-        self.refused(3, "in a container whose image has the package, --plugin-in-image", *job, **inside)
+        self.refused(3, "where the image has the package, --plugin-in-image", *job, **inside)
         where = self.plugin(self.folder / "somewhere")
         self.fake("ldconfig", "#!/bin/sh\nprintf '\\tlibnccl-net-gdr.so (libc6,x86-64) => "
                   f"{where}/libnccl-net-gdr.so\\n'\n")
