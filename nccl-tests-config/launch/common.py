@@ -118,19 +118,21 @@ def find_program(options):
 
 
 def hosts_of_slurm():
-    """The nodes of the Slurm job around this."""
-    nodes = os.environ.get("SLURM_JOB_NODELIST", "")
-    try:
-        return subprocess.run(["scontrol", "show", "hostnames", nodes], capture_output=True, text=True,
-                              check=False).stdout.split()
-    except FileNotFoundError:
+    """The nodes of the Slurm job around this; none outside of a job."""
+    nodes = os.environ.get("SLURM_JOB_NODELIST")
+    if nodes is None:
         return []
+    try:
+        return subprocess.check_output(["scontrol", "show", "hostnames", nodes], stderr=subprocess.PIPE, text=True).split()
+    except (OSError, subprocess.CalledProcessError) as error:
+        text = getattr(error, "stderr", "").strip() or error
+        raise LaunchError(f"scontrol does not name the nodes of the job, {nodes}: {text}") from error
 
 
 def meet(options, hosts, env):
-    """Sets where the ranks of a program without MPI meet: at the first host."""
+    """Sets where the ranks of a program without MPI meet: at the first of what hosts() returns."""
     if options.program.endswith(_WITHOUT_MPI):
-        env["MASTER_ADDR"] = (hosts or [""])[0].replace("localhost", "127.0.0.1")
+        env["MASTER_ADDR"] = (hosts() or [""])[0].replace("localhost", "127.0.0.1")
         env.setdefault("MASTER_PORT", "29500")
 
 

@@ -132,7 +132,13 @@ class CommandTest(LaunchTest):
         self.dry_run("mpirun", "--nodes", 2, "--gpus", 4, "--hostfile", hosts)
         self.fake("sbatch")
         self.fake("srun", "#!/bin/sh\necho no such options\n")
+        self.fake("scontrol", "#!/bin/sh\necho 'Unable to contact slurm controller' >&2\nexit 1\n")
         in_slurm = {"SLURM_JOB_ID": "1", "SLURM_JOB_NUM_NODES": "1"}
+        tools = self.folder / "tools"  # without scontrol
+        tools.mkdir()
+        (tools / "python3").symlink_to(shutil.which("python3"))
+        of_nodes = {**in_slurm, "SLURM_JOB_NODELIST": "n[1-2]"}
+        unanswered = "scontrol does not name the nodes of the job, n[1-2]: Unable to contact slurm controller\n"
         mpirun = ("mpirun", "--gpus", 1, "--plugin-dir", self.folder)
         # (a fake mpirun, launcher and arguments, settings, text)
         for fake, words, settings, text in (
@@ -151,6 +157,12 @@ class CommandTest(LaunchTest):
                 (None, ("slurm.sbatch", "--gpus", 1), {"GDR_LAUNCH_DIR": "/absent"}, "Fix: set GDR_LAUNCH_DIR"),
                 (None, ("slurm.sbatch", "--gpus", 1, "--nodes", 2), in_slurm, "the job has 1 nodes, and --nodes is 2"),
                 (None, ("slurm.sbatch", "--gpus", 1, "--image", "i"), in_slurm, "Fix: install pyxis and enroot"),
+                (None, mpirun, of_nodes, unanswered),
+                (None, mpirun, {**of_nodes, "PATH": str(tools)}, "nodes of the job, n[1-2]: [Errno 2] No such"),
+                (None, ("torchrun", "--gpus", 1, "--nodes", 2), of_nodes, unanswered),
+                (None, ("slurm.sbatch", "--gpus", 1, "--program", "perf_rank", "--transport", "ib"), of_nodes, unanswered),
+                # A program with MPI needs no place to meet.
+                (None, ("slurm.sbatch", "--gpus", 1, "--transport", "ib"), of_nodes, "all_reduce_perf was not found"),
                 (None, ("torchrun", "--gpus", 1, "--program", "absent.py"), {}, "the script absent.py cannot be read"),
                 (None, ("torchrun", "--gpus", 1), {}, "torchrun was not found. Fix: install PyTorch")):
             with self.subTest(text):
