@@ -18,6 +18,7 @@ ENV_DIR = CONFIG_DIR / "env"
 _OVER_TCP = ["--mca", "pml", "ob1", "--mca", "btl", "self,tcp"]
 _FORWARDED = re.compile("(NCCL|GDR_NCCL|SOFTHCA)_.*|MASTER_(ADDR|PORT)|GDR_(TOOL|RANKS_PER_NODE)|CUDA_VISIBLE_DEVICES|"
                         "LD_LIBRARY_PATH")
+_OF_NCCL_TESTS = ("_perf", "_perf_mpi")  # how names of its programs end
 
 
 class LaunchError(Exception):
@@ -73,17 +74,21 @@ def _check_softhca(env):
 
 
 def find_program(name, base=None, folders=()):
-    """The path of a program: as given, in NCCL_TESTS_DIR, its build/, `folders`, or PATH."""
+    """The path of a program: as given, in NCCL_TESTS_DIR, its build/, `folders`, or PATH. Where NCCL_TESTS_DIR is set, PATH
+    is not searched for programs of nccl-tests, since it may have those of another build."""
     base = os.environ if base is None else base
     own = base.get("NCCL_TESTS_DIR")
     folders = [*([own, os.path.join(own, "build")] if own else []), *map(str, folders)]
-    path = ":".join(map(os.path.abspath, folders))
-    if found := shutil.which(name, path=f"{path}:{base.get('PATH', '')}"):
+    searched = list(map(os.path.abspath, folders))
+    if not (own and name.endswith(_OF_NCCL_TESTS)):
+        searched.append(base.get("PATH", ""))
+    if found := shutil.which(name, path=":".join(searched)):
         return os.path.abspath(found)
     raise LaunchError(
         f"{name} was not found in {', '.join(folders) or 'PATH (NCCL_TESTS_DIR is not set)'}. To get it: "
         "git clone https://github.com/NVIDIA/nccl-tests; make -C nccl-tests (with MPI=1 for several processes; "
-        "CUDA_HOME and NCCL_HOME where they are in no usual place); export NCCL_TESTS_DIR=$PWD/nccl-tests")
+        "CUDA_HOME and NCCL_HOME where they are in no usual place); export NCCL_TESTS_DIR=$PWD/nccl-tests. Without GPUs here, "
+        "compare --read compares outputs of another machine")
 
 
 def decides_runs(name):

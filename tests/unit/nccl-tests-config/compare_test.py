@@ -273,6 +273,11 @@ class RunsTest(CompareCase):
             with self.subTest(arguments):
                 self.refused(text, *arguments)
 
+    def test_FolderOfNcclTestsThatIsWrong_IsAnErrorAlsoWithABuildInThePath(self):
+        self.refused("all_reduce_perf was not found in /absent, /absent/build. To get it", *_ONE,
+                     NCCL_TESTS_DIR="/absent", PATH=f"{self.folder}:{os.environ['PATH']}")
+        self.refused("--read compares outputs of another machine", *_ONE, NCCL_TESTS_DIR="/absent")
+
 
 class RanksPerNodeTest(CompareCase):
     _FOUR = ("--mode", "processes", "--ranks", "4")
