@@ -1,1 +1,11 @@
-"""Comparisons: the rounds of every kind of them, and reports of nccl-tests and of nccl-gdr perf."""
+"""Comparisons: the rounds of every kind of them, and reports of nccl-tests and of nccl-gdr perf.
+
+Programs import this before any module that an older Python cannot parse.
+"""
+
+import sys
+
+if sys.version_info < (3, 9):
+    print(f"{sys.argv[0]}: this needs Python 3.9 or later, and {sys.executable} is {sys.version.split()[0]}. "
+          "Fix: put a newer python3 first in PATH", file=sys.stderr)
+    sys.exit(3)

@@ -1,7 +1,5 @@
 """What the launchers share: options, settings, and showing what is run."""
 
-from __future__ import annotations  # for Python 3.9, whose types have no |
-
 import argparse
 import os
 import pathlib

@@ -77,7 +77,7 @@ class Packages(unittest.TestCase):
                 self.assertNotIn(field, fields)
         self.assertIn("libibverbs1", self.packages[PLUGIN].fields["Recommends"])
         self.assertNotIn("ibverbs", self.packages[PLUGIN].fields["Depends"])
-        self.assertIn("python3:any", self.packages[TOOLS].fields["Depends"])
+        self.assertIn("python3:any (>= 3.9)", self.packages[TOOLS].fields["Depends"])
 
     def test_scripts_are_none_and_the_plugin_triggers_ldconfig(self):
         for name, package in self.packages.items():
