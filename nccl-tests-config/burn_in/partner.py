@@ -13,8 +13,6 @@ _MEET_LIMIT_S = 60
 _HELLO_LIMIT_S = 10
 _FIRST_LIMIT_S = 3  # a partner sends its hello as soon as it has connected
 _MESSAGE_LIMIT_S = 300  # above what a measurement takes
-_GRACE_S = 5  # for the own rank of a measurement, after the other one has ended
-_ATTEMPTS = 3  # where another program takes the TCP port of a measurement first
 _MOST_BYTES = 1 << 22
 _PROGRAM = "nccl-gdr-burn-in "
 _HELLO = _PROGRAM + "1"  # with the version of the messages
@@ -121,37 +119,20 @@ def connect(address, rails, limit_s=_MEET_LIMIT_S):
         time.sleep(0.2)
 
 
-def free_port():
-    """A TCP port that no program has now. Another one may take it before it is used."""
-    with socket.socket() as one:
-        one.bind(("", 0))
-        return one.getsockname()[1]
-
-
-class There:
-    """Measures from this machine to the other one (see perf.Here)."""
+class There(perf.Here):
+    """Measures from this machine to the other one, which runs rank 1."""
 
     def __init__(self, link, nccl_gdr):
-        self._link, self._nccl_gdr = link, nccl_gdr
+        super().__init__(nccl_gdr, link.address)
+        self._link = link
 
-    def measure(self, case, kind):
-        for _ in range(_ATTEMPTS):
-            job = perf.Job(kind, case.first, case.second, f"{self._link.address}:{free_port()}")
-            outcomes = self._run(job)
-            if perf.PORT_IS_TAKEN not in outcomes[0].errors:
-                return perf.value(job, outcomes)
-        raise Failure("other programs took each TCP port that was free", "run it again")
-
-    def _run(self, job):
-        """The outcomes of rank 0, here, and of rank 1."""
-        own = perf.start(job, self._nccl_gdr, 0)
+    def _run_second(self, job):
         self._link.send({"job": dataclasses.asdict(job)})
         answer = self._link.receive()
-        outcome = own.finish(_GRACE_S)
         if "failure" in answer:
             raise Failure(f"on the other machine: {printable(answer['failure'])}",
                           printable(answer["fix"]))
-        return [outcome, perf.Outcome(**answer["outcome"])]
+        return perf.Outcome(**answer["outcome"])
 
 
 def serve(link, nccl_gdr):

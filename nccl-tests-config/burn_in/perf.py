@@ -4,15 +4,22 @@ import ctypes
 import dataclasses
 import json
 import os
+import pathlib
+import re
 import signal
+import socket
 import subprocess
 import tempfile
+import time
 import typing
 
 from burn_in.rails import End, Failure, printable
 
-PORT_IS_TAKEN = "Address already in use"
+_PORT_IS_TAKEN = "Address already in use"
+_ATTEMPTS = 3  # where another program takes the TCP port of a measurement first
 _LIMIT_S = 180
+_LISTEN_LIMIT_S = 30
+_GRACE_S = 5  # for rank 0, after rank 1 has ended
 _TRANSFER_FAILED = 1  # the exit status
 _TESTS = {"bandwidth": ["--test", "bw", "-b", "4M", "-e", "4M", "--seconds", "2"],
           "latency": ["--test", "lat", "-b", "8", "-e", "8", "-n", "1000"]}
@@ -36,7 +43,8 @@ class Job:
     kind: str  # "bandwidth" of 4 MiB messages, "latency" of 8 bytes
     first: End  # of rank 0, which sends
     second: End
-    root: str = ""  # ADDRESS:PORT where the ranks of two machines meet; "": both are on this one
+    address: str  # of the machine of rank 0, where the ranks meet
+    port: int
 
     def ends(self):
         return [self.first, self.second]
@@ -58,15 +66,22 @@ class Outcome:
 
 
 class Program:
-    """One that was started, and ends with this one. Raises Failure where it cannot be started."""
+    """One that was started on these CPUs, and ends with this one. Raises Failure where it cannot be
+    started."""
 
-    def __init__(self, command, variables):
+    def __init__(self, command, variables, cpus=()):
+        def prepare():
+            _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+            try:
+                os.sched_setaffinity(0, cpus or os.sched_getaffinity(0))
+            except OSError:
+                pass  # the container or the job has other CPUs
+
         self._files = [tempfile.TemporaryFile("w+", errors="replace") for _ in range(2)]
         try:
             self._process = subprocess.Popen(
                 command, env={**os.environ, "LC_ALL": "C", **variables}, stdin=subprocess.DEVNULL,
-                preexec_fn=lambda: _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL),
-                stdout=self._files[0], stderr=self._files[1])
+                preexec_fn=prepare, stdout=self._files[0], stderr=self._files[1])
         except OSError as error:
             raise Failure(f"{command[0]} cannot be started: {error.strerror}")
 
@@ -85,21 +100,43 @@ class Program:
             file.close()
         return Outcome(status, *texts)
 
+    def listens(self, port, limit_s=_LISTEN_LIMIT_S):
+        """Waits until it listens at the TCP port; False: it ended, or does not within the limit."""
+        deadline = time.monotonic() + limit_s
+        while self._process.poll() is None and time.monotonic() < deadline:
+            if _is_listening(port):
+                return True
+            time.sleep(0.02)
+        return False
 
-def start(job, nccl_gdr, rank=None):
-    """Starts one rank of a job, or without `rank` both of them."""
-    for end in job.ends():
-        if end.gpu is not None and end.cuda is None:
-            raise Failure(f"CUDA does not show the GPU {end.gpu_address} beside {end.name()}",
-                          "measure in a job or container that has all GPUs, without "
-                          "CUDA_VISIBLE_DEVICES; nccl-gdr doctor --check nvidia-driver,cuda-driver")
-    return Program(words(job, nccl_gdr, rank), variables(job.kind))
+
+def _is_listening(port):
+    tables = [pathlib.Path("/proc/net", name) for name in ("tcp", "tcp6")]
+    text = "".join(one.read_text(encoding="ascii") for one in tables if one.exists())
+    return re.search(f":{port:04X} [0-9A-F:]+ 0A ", text) is not None  # TCP_LISTEN
 
 
-def words(job, nccl_gdr, rank=None):
+def free_port():
+    """A TCP port that no program has now. Another one may take it before it is used."""
+    with socket.socket() as one:
+        one.bind(("", 0))
+        return one.getsockname()[1]
+
+
+def start(job, nccl_gdr, rank):
+    """Starts one rank of a job, on the CPUs near its HCA."""
+    end = job.ends()[rank]
+    if end.gpu is not None and end.cuda is None:
+        raise Failure(f"CUDA does not show the GPU {end.gpu_address} beside {end.name()}",
+                      "measure in a job or container that has all GPUs, without "
+                      "CUDA_VISIBLE_DEVICES; nccl-gdr doctor --check nvidia-driver,cuda-driver")
+    return Program(words(job, nccl_gdr, rank), variables(job.kind), end.cpus)
+
+
+def words(job, nccl_gdr, rank):
     memory = ["host" if end.gpu is None else f"cuda:{end.cuda}" for end in job.ends()]
     return [nccl_gdr, "perf", "sendrecv", *_TESTS[job.kind],
-            *([] if rank is None else ["--root", job.root, "--rank", str(rank)]),
+            "--root", f"{job.address}:{job.port}", "--rank", str(rank),
             "--dev", ",".join(str(end.device) for end in job.ends()), "--memory", ",".join(memory),
             "--timeout", "60", "--json", "-"]
 
@@ -109,15 +146,33 @@ def variables(kind):
 
 
 class Here:
-    """Measures with both ends on this machine."""
+    """Measures with both ends on this machine. Each has a program of its own, as their HCAs may be
+    near different CPUs."""
 
-    def __init__(self, nccl_gdr):
-        self._nccl_gdr = nccl_gdr
+    def __init__(self, nccl_gdr, address="127.0.0.1"):
+        self._nccl_gdr, self._address = nccl_gdr, address
 
     def measure(self, case, kind):
         """Gb/s, or microseconds of half a round trip. Raises Failure."""
-        job = Job(kind, case.first, case.second)
-        return value(job, [start(job, self._nccl_gdr).finish()])
+        for _ in range(_ATTEMPTS):
+            job = Job(kind, case.first, case.second, self._address, free_port())
+            outcomes = self._run(job)
+            if _PORT_IS_TAKEN not in outcomes[0].errors:
+                return value(job, outcomes)
+        raise Failure("other programs took each TCP port that was free", "run it again")
+
+    def _run(self, job):
+        """The outcomes of rank 0 and, where that got as far as to listen, of rank 1."""
+        first = start(job, self._nccl_gdr, 0)
+        try:
+            others = [self._run_second(job)] if first.listens(job.port) else []
+        except BaseException:
+            first.finish(0)
+            raise
+        return [first.finish(_GRACE_S), *others]
+
+    def _run_second(self, job):
+        return start(job, self._nccl_gdr, 1).finish()
 
 
 def value(job, outcomes):

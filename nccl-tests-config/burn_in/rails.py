@@ -40,6 +40,7 @@ class End:
     fabric: str = ""  # ports of different ones do not reach each other
     is_virtual: bool = False  # without hardware: Soft-RoCE, the software HCA
     pcie: str = ""  # what is wrong with its PCIe link
+    cpus: typing.List[int] = dataclasses.field(default_factory=list)  # of its NUMA node
     gpu: typing.Optional[int] = None  # whose memory; None: that of the host
     gpu_address: str = ""
     cuda: typing.Optional[int] = None  # CUDA's number for the GPU; None: not visible here
@@ -99,12 +100,14 @@ def _port_of_rail(machine, rail, sysfs):
     hca = machine["hcas"][rail["hca"]]
     number = int(rail["port"].rpartition(":")[2])
     port = next(one for one in hca["ports"] if one["number"] == number)
+    nodes = {node["id"]: node["cpus"] for node in machine["numa_nodes"]}
     return End(rail=rail["rail"], hca=hca["name"], port=number, device=0,
                gbits=(port["speed_mbps"] or 0) / 1000, model=f"{hca['vendor']} {hca['device']}",
                fabric=_fabric(sysfs, hca["name"], port),
                # A device of software has no parent on a bus.
                is_virtual=not (sysfs / "class/infiniband" / hca["name"] / "device").exists(),
-               pcie=pcie_fault(sysfs, hca["address"]))
+               pcie=pcie_fault(sysfs, hca["address"]),
+               cpus=numbers_in(nodes.get(hca["numa_node"]) or ""))
 
 
 def _with_gpu(machine, end, gpu, cuda):
@@ -142,6 +145,12 @@ def _line(path):
         return path.read_text(encoding="ascii", errors="replace").strip()
     except OSError:
         return ""
+
+
+def numbers_in(ranges):
+    """[0, 1, 2, 8] of "0-2,8"."""
+    parts = re.findall(r"(\d+)-?(\d*)", ranges)
+    return [one for first, last in parts for one in range(int(first), int(last or first) + 1)]
 
 
 def cuda_numbers():

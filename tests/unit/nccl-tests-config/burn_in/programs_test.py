@@ -3,6 +3,7 @@
 import contextlib
 import os
 import pathlib
+import re
 import socket
 import tempfile
 import threading
@@ -15,21 +16,25 @@ from burn_in import partner, perf, plan
 from burn_in.rails import Failure
 from ends import end, rail
 
-# FAKE: what happens. The ports of the attempts are the lines of a file.
+# FAKE: what happens. A rank's file has the place of each attempt, and the CPUs that it ran on.
 _PROGRAM = """#!/usr/bin/env python3
-import os, pathlib, json, sys
+import json, os, pathlib, socket, sys
 words, what = sys.argv[1:], os.environ.get("FAKE")
 option = lambda name: words[words.index(name) + 1]
 ranks = [{"device_name": f"mlx5_{number}", "memory": "host"} for number in option("--dev").split(",")]
-if "--rank" in words:
-    attempts = pathlib.Path(f"{sys.argv[0]}.rank{option('--rank')}")
-    attempts.write_text((attempts.read_text() if attempts.exists() else "") + option("--root") + "\\n")
-    if what == "taken" and attempts.name.endswith("0") and len(attempts.read_text().split()) < 3:
-        sys.exit("bind: Address already in use")
+attempts = pathlib.Path(f"{sys.argv[0]}.rank{option('--rank')}")
+with attempts.open("a") as file:
+    print(option("--root"), sorted(os.sched_getaffinity(0)), file=file)
 if what == "broken":
     sys.exit("nccl-gdr: rank 0 failed")
-rate = 1000 if "--rank" in words else 500
-print(json.dumps({"ranks": ranks, "bandwidth": [{"average_mib_s": rate * 1e9 / 8 / 2**20}]}))
+if what == "taken" and option("--rank") == "0" and len(attempts.read_text().splitlines()) < 3:
+    sys.exit("bind: Address already in use")
+host, port = option("--root").split(":")
+if option("--rank") == "0":
+    socket.create_server((host, int(port))).accept()
+else:
+    socket.create_connection((host, int(port)))
+print(json.dumps({"ranks": ranks, "bandwidth": [{"average_mib_s": 1e12 / 8 / 2**20}]}))
 """
 _HELLO = '{"hello": "nccl-gdr-burn-in %d", "rails": %s}\n'
 
@@ -66,31 +71,59 @@ class ProgramsTest(unittest.TestCase):
         patch.start()
         self.addCleanup(patch.stop)
 
-    def test_Here_MeasuresBothEndsByOneProgram(self):
-        here = perf.Here(str(self.program))
-        self.assertAlmostEqual(here.measure(self.pair, "bandwidth"), 500)
+    def attempts(self, rank):
+        """The lines of a rank's file, which is removed."""
+        file = self.program.with_name(f"nccl-gdr.rank{rank}")
+        lines = file.read_text().splitlines() if file.exists() else []
+        file.unlink(missing_ok=True)
+        return lines
+
+    def test_Here_MeasuresByAProgramOnTheCpusOfEachHca(self):
+        allowed = sorted(os.sched_getaffinity(0))
+        near = allowed[:1], allowed[-1:]
+        # CPUs that this process may not use leave it those it has.
+        for first, second, ran in ((*near, near), ([], [1 << 14], (allowed, allowed))):
+            case = plan.Case("local", end(0, cpus=first), end(1, cpus=second))
+            self.assertAlmostEqual(perf.Here(str(self.program)).measure(case, "bandwidth"), 1000)
+            for rank, cpus in enumerate(ran):
+                (line,) = self.attempts(rank)
+                self.assertRegex(line, rf"^127\.0\.0\.1:\d+ {re.escape(str(cpus))}$")
+
+    def test_RankThatCannotBegin_IsReportedWithoutTheOtherOne(self):
         self.set("broken")
         with self.assertRaisesRegex(Failure, "ended with status 1: rank 0 failed"):
-            here.measure(self.pair, "bandwidth")
+            perf.Here(str(self.program)).measure(self.pair, "bandwidth")
+        self.assertEqual((len(self.attempts(0)), self.attempts(1)), (1, []))
         with self.assertRaisesRegex(Failure, "/no/tool cannot be started: No such file"):
             perf.Here("/no/tool").measure(self.pair, "bandwidth")
 
-    def test_GpuThatCudaHides_IsReported(self):
-        case = plan.loopback([rail(0, gpus=[3])])[1]
-        case.first.cuda = None
-        with self.assertRaisesRegex(Failure, "CUDA does not show the GPU 0000:03:00.0 beside rail 0"):
-            perf.Here(str(self.program)).measure(case, "bandwidth")
+    def test_GpuThatCudaHides_IsReportedByTheMachineThatHasIt(self):
+        hidden = plan.loopback([rail(0, gpus=[3])])[1].first
+        hidden.cuda = None
+        link, thread, _ = self.meet(str(self.program))
+        text = "CUDA does not show the GPU 0000:03:00.0 beside rail 0"
+        for first, second, error in ((hidden, end(0), f"^{text}"),
+                                     (end(0), hidden, f"^on the other machine: {text}")):
+            case = plan.Case("remote", first, second)
+            with self.assertRaisesRegex(Failure, error):
+                partner.There(link, str(self.program)).measure(case, "bandwidth")
+        (line,) = self.attempts(0)  # of the rank that waited for the other one
+        with self.assertRaises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", int(re.search(r":(\d+)", line)[1])))
+        link.send({"exit_status": 3})
+        thread.join()
 
     def test_ProgramThatDoesNotEnd_IsEnded(self):
         begun = self.program.with_name("begun")
         one = perf.Program(["sh", "-c", f"echo output; touch {begun}; exec sleep 60"], {})
         while not begun.exists():
             time.sleep(0.01)
+        self.assertFalse(one.listens(perf.free_port(), limit_s=0.05))
         self.assertEqual(one.finish(0), perf.Outcome(None, "output\n", ""))
 
     def meet(self, tool_there):
         """The link of rank 0 to a machine with rail 0, which runs in a thread; its result follows."""
-        port, found = partner.free_port(), []
+        port, found = perf.free_port(), []
 
         def other_machine():
             found.append(partner.serve(partner.connect(("127.0.0.1", port), [rail(0)]), tool_there))
@@ -111,10 +144,8 @@ class ProgramsTest(unittest.TestCase):
                 there = partner.There(link, str(self.program))
                 if error is None:
                     self.assertAlmostEqual(there.measure(self.pair, "bandwidth"), 1000)
-                    ranks = [self.program.with_name(f"nccl-gdr.rank{rank}") for rank in (0, 1)]
-                    self.assertEqual(*(file.read_text() for file in ranks))
-                    for file in ranks:
-                        file.unlink()
+                    first, second = self.attempts(0), self.attempts(1)
+                    self.assertEqual((len(first), second), (3 if what == "taken" else 1, first[-1:]))
                 else:
                     with self.assertRaisesRegex(Failure, error):
                         there.measure(self.pair, "bandwidth")
@@ -123,7 +154,7 @@ class ProgramsTest(unittest.TestCase):
                 self.assertEqual(found, [1])
 
     def test_OtherMachineThatIsMissing_IsReportedWithAFix(self):
-        port = partner.free_port()
+        port = perf.free_port()
         for meet, where, text in (
                 (partner.accept, port, f"did not connect to TCP port {port}"),
                 (partner.connect, ("127.0.0.1", port), f"does not answer at 127.0.0.1:{port}")):
@@ -158,7 +189,7 @@ class ProgramsTest(unittest.TestCase):
                 ([""], _HELLO % (2, "[]"), "another release"),
                 (["", "1\n"], "", "did not connect")):
             with self.subTest(others=others, last=last):
-                port = partner.free_port()
+                port = perf.free_port()
                 thread = threading.Thread(target=call, args=(port, [*others, last]), daemon=True)
                 thread.start()
                 with mock.patch.object(partner, "_FIRST_LIMIT_S", 0.3):

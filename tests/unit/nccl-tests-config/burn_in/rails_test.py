@@ -12,10 +12,10 @@ from ends import rail
 
 _GPU = {"index": 0, "address": "0000:1b:00.0", "rails": [{"rail": 0, "path": "PXB"}]}
 _PORT = {"number": 1, "speed_mbps": 400000, "link_layer": "InfiniBand"}
-_HCA = {"name": "mlx5_0", "address": "0000:18:00.0", "vendor": "0x15b3",
+_HCA = {"name": "mlx5_0", "address": "0000:18:00.0", "numa_node": 1, "vendor": "0x15b3",
         "device": "0x1021", "ports": [_PORT]}
-_MACHINE = {"gpus": [_GPU],
-            "hcas": [_HCA, {**_HCA, "name": "rxe0", "address": None, "ports": [
+_MACHINE = {"numa_nodes": [{"id": 1, "cpus": "8-10,24"}], "gpus": [_GPU],
+            "hcas": [_HCA, {**_HCA, "name": "rxe0", "address": None, "numa_node": None, "ports": [
                 {**_PORT, "speed_mbps": None, "link_layer": "Ethernet"}]}],
             "rails": [{"rail": 0, "hca": 0, "port": "mlx5_0:1", "usable": True},
                       {"rail": 1, "hca": 1, "port": "rxe0:1", "usable": False, "why_not": "down"},
@@ -38,7 +38,7 @@ class RailsTest(unittest.TestCase):
         self.write("class/infiniband/mlx5_0/ports/1/gids/0", f"fe80:0000:0000:0001{4 * ':0002'}")
         found = rails.from_topology(_MACHINE, {"0000:1b:00.0": 3}, self.sysfs)
         port = {"model": "0x15b3 0x1021", "port": 1}
-        first = rails.End(rail=0, hca="mlx5_0", device=0, gbits=400,
+        first = rails.End(rail=0, hca="mlx5_0", device=0, gbits=400, cpus=[8, 9, 10, 24],
                           fabric="InfiniBand fe80:0000:0000:0001", **port)
         self.assertEqual(found.usable[0].host, first)
         gpu = {"gpu": 0, "gpu_address": "0000:1b:00.0", "cuda": 3, "path": "PXB"}
