@@ -10,6 +10,7 @@ import paths  # noqa: F401  (sets the module path)
 import verdicts
 from arguments import Plugin
 from against_perftest import Failed, Targets, compare, rounds
+from bench_program import load
 
 _OUTPUT = {"ib_write_bw": """\
  Dual-port       : OFF          Device         : softhca0
@@ -76,6 +77,18 @@ class CompareTest(unittest.TestCase):
             self.compare({**_VALUES, "ib_write_bw": ["none"]})
         with self.assertRaisesRegex(Failed, "printed no result .*\n?a warning"):
             self.run_with(lambda words: _OUTPUT[words[0]].format(1), lambda words: "a warning\n{}")
+
+
+class SofthcaRatioTest(unittest.TestCase):
+    def test_ServerThatDoesNotListen_EndsWithWhatItPrinted(self):
+        """One that ends, and one that stays."""
+        ratio = load("softhca_ratio")
+        for last in ("exit 1", "exec sleep 60"):
+            client = 'case "$*" in *127.0.0.1) echo "Couldn\'t connect to 127.0.0.1" >&2; exit 1;; esac'
+            words = ["sh", "-c", f"{client}; echo no device; {last}", "ib_write_bw"]
+            with self.subTest(last), mock.patch.object(ratio, "_LISTEN_LIMIT_S", 0.2):
+                with self.assertRaisesRegex(Failed, "Couldn't connect to 127.*\nThe server printed:\nno device\n"):
+                    ratio.run_perftest(words, None)
 
 
 if __name__ == "__main__":
