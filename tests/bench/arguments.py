@@ -57,9 +57,14 @@ class Plugin:
         return f"{self.name}={self.file}:{self.table}"
 
 
-def parse_own(text):
+def parse_one(text):
     """The Plugin of [NAME=]FILE[:TABLE], which has the name OWN where none is given."""
     return Plugin.parse(text if "=" in text else f"{OWN}={text}")
+
+
+def parse_own(text):
+    """The same with the name OWN in any case, as the side that targets are of."""
+    return dataclasses.replace(Plugin.parse(text), name=OWN)
 
 
 def parse_peer(text):
@@ -78,7 +83,7 @@ def make_parser(text, takes_plugin=True, takes_peers=False, has_targets=True):
     add = parser.add_argument
     add("--build", type=pathlib.Path, default=ROOT / "build", metavar="FOLDER")
     if takes_plugin:
-        add("--plugin", type=parse_own, metavar="[NAME=]FILE[:TABLE]",
+        add("--plugin", type=parse_own if takes_peers else parse_one, metavar="[NAME=]FILE[:TABLE]",
             help="what is measured, and the version of its table (default: the build's own plugin, the newest)")
     if takes_peers:
         add("--peer", type=parse_peer, action="append", default=[], dest="peers", metavar="NAME=FILE[:TABLE]",

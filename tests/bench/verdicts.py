@@ -81,11 +81,15 @@ def table(parts):
 
 
 def finish(options, program, found):
-    """Prints the figures and the targets that are missed, writes the file of --json; returns the exit status."""
+    """Prints the figures and the targets that are missed, writes the file of --json; returns the exit status. A target
+    without figures of the own plugin is not judged, which is an error with --enforce."""
     print(f"{table({program: [row for figure in found for row in rows_of(figure)]})}\n{LEGEND}")
     missed = [text for text in map(Figure.missed, found) if text]
     for text in missed:
         print(f"a target is MISSED: {text}")
+    unjudged = [figure.title for figure in found if options.enforce and figure.target and not figure.has_target()]
+    for title in unjudged:
+        print(f"a target is NOT JUDGED: {title}: no figure is of the side {OWN}; give --plugin FILE without a name")
     if options.json:
         figures.write(options.json, program, found)
-    return 1 if options.enforce and missed else 0
+    return 1 if options.enforce and (missed or unjudged) else 0

@@ -9,7 +9,7 @@ from unittest import mock
 
 import paths  # noqa: F401  (sets the module path)
 import arguments
-from arguments import Plugin, parse_own, parse_peer, positive, positive_real
+from arguments import Plugin, parse_one, parse_own, parse_peer, positive, positive_real
 from bench_program import load
 
 
@@ -38,10 +38,13 @@ class ArgumentsTest(unittest.TestCase):
             plugin = Plugin.parse(text)
             self.assertEqual(plugin, Plugin(name, pathlib.Path(file), table))
             self.assertEqual(Plugin.parse(str(plugin)), plugin)
-        self.assertEqual((parse_own("/a/b.so:8").name, parse_own("x=/a/b.so").name), ("own", "x"))
+        for parse, text, name in ((parse_one, "/a/b.so:8", "own"), (parse_one, "x=/a/b.so", "x"),
+                                  (parse_own, "/a/b.so:8", "own"), (parse_own, "x=/a/b.so", "own")):
+            self.assertEqual(parse(text).name, name)
         self.assertEqual(parse_peer("sharp=/a/b.so:8"), Plugin("sharp", pathlib.Path("/a/b.so"), "8"))
-        for parse, texts in ((Plugin.parse, ("", "x=", "x=:8", ":8")), (parse_own, ("", ":8")), (
-                parse_peer, ("/a/b.so", "=/a/b.so", "x=", "x", "x=:8", "own=/a/b.so", "perftest=/a/b.so"))):
+        for parse, texts in (
+                (Plugin.parse, ("", "x=", "x=:8", ":8")), (parse_one, ("", ":8")), (parse_own, ("", ":8")),
+                (parse_peer, ("/a/b.so", "=/a/b.so", "x=", "x", "x=:8", "own=/a/b.so", "perftest=/a/b.so"))):
             for text in texts:
                 with self.assertRaises(argparse.ArgumentTypeError):
                     parse(text)
@@ -63,7 +66,9 @@ class ArgumentsTest(unittest.TestCase):
             self.assertIn("there is no file /absent.so\n", message(parse, *own, "--peer", "b=/absent.so"))
             twice = ("--peer", f"b={file}", "--peer", f"b={file}:8")
             self.assertIn("two plugins have one name", message(parse, *own, *twice))
-            self.assertEqual([plugin.name for plugin in parse(*own, *twice[:2]).plugins], ["own", "b"])
+            # A name of the own plugin would keep its targets from being judged.
+            for own in (own, ("--plugin", f"new={file}")):
+                self.assertEqual([plugin.name for plugin in parse(*own, *twice[:2]).plugins], ["own", "b"])
 
     def test_Environment_HasNoSettingsOfNccl(self):
         with mock.patch.dict(os.environ, {"NCCL_DEBUG": "INFO", "GDR_X": "1", "LD_LIBRARY_PATH": "/c", "A": "1"}):

@@ -53,15 +53,19 @@ class RowsTest(unittest.TestCase):
     def test_Finish_PrintsWritesAndFailsForATargetThatIsMissed(self):
         missed = Figure("a", "us", {"own": [3.0]}, target=rounds.Target(at_most=2))
         met = Figure("b", "us", {"own": [1.0]}, target=rounds.Target(at_most=2))
+        of_other = Figure("c", "us", {"new": [3.0]}, target=rounds.Target(at_most=2))
         with tempfile.TemporaryDirectory() as folder:
             file = pathlib.Path(folder) / "a.json"
-            for found, enforce, status in (([missed, met], False, 0), ([missed, met], True, 1), ([met], True, 0)):
+            for found, enforce, status in (
+                    ([missed, met], False, 0), ([missed, met], True, 1), ([met], True, 0),
+                    ([met, of_other], False, 0), ([met, of_other], True, 1)):
                 output = io.StringIO()
                 with contextlib.redirect_stdout(output):
                     options = argparse.Namespace(json=file, enforce=enforce)
                     self.assertEqual(verdicts.finish(options, "a program", found), status)
                 self.assertEqual("a target is MISSED: a: 3.000 is not at most 2\n" in output.getvalue(),
                                  missed in found)
+                self.assertEqual("a target is NOT JUDGED: c: " in output.getvalue(), enforce and of_other in found)
                 self.assertEqual(figures.read(file), found)
 
 
