@@ -89,7 +89,7 @@ set(CPACK_DEBIAN_PLUGIN_PACKAGE_RECOMMENDS "libibverbs1, ibverbs-providers, libh
 set(CPACK_DEBIAN_PLUGIN_PACKAGE_SUGGESTS "nccl-net-gdr-tools, libnccl2 (>= 2.13)")
 set(CPACK_DEBIAN_TOOLS_PACKAGE_DEPENDS "python3:any (>= 3.9)")
 set(CPACK_DEBIAN_TOOLS_PACKAGE_RECOMMENDS "nccl-net-gdr, libibverbs1, libhwloc15")
-set(CPACK_DEBIAN_TOOLS_PACKAGE_SUGGESTS "nccl-net-gdr-softhca, perftest")
+set(CPACK_DEBIAN_TOOLS_PACKAGE_SUGGESTS "nccl-net-gdr-softhca")
 set(CPACK_DEBIAN_SOFTHCA_PACKAGE_RECOMMENDS "nccl-net-gdr-tools")
 set(CPACK_DEBIAN_SOFTHCA_PACKAGE_SUGGESTS "perftest, ibverbs-utils")
 
@@ -127,7 +127,7 @@ Recommends: ${recommends}
 Suggests: ${suggests}")
 endmacro()
 gdr_rpm_package(plugin "libibverbs, hwloc-libs" "nccl-net-gdr-tools")
-gdr_rpm_package(tools "nccl-net-gdr, libibverbs, hwloc-libs" "nccl-net-gdr-softhca, perftest")
+gdr_rpm_package(tools "nccl-net-gdr, libibverbs, hwloc-libs" "nccl-net-gdr-softhca")
 gdr_rpm_package(softhca "nccl-net-gdr-tools" "perftest, libibverbs-utils")
 set(CPACK_RPM_tools_PACKAGE_REQUIRES "python3 >= 3.9")
 set(CPACK_RPM_plugin_POST_INSTALL_SCRIPT_FILE ${CMAKE_BINARY_DIR}/packaging/ldconfig)
