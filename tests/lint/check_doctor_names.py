@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Fails where a document names a check of `nccl-gdr doctor` that does not exist, where no symptom of
-docs/troubleshooting.md names a check, where a check of checks.h is not in the list of checks.cc, and where
+docs/troubleshooting.md names a check, where a check of checks.h is not in the table of checks.cc, and where
 a kind of base/finding_kinds.def has not exactly one row in docs/troubleshooting.md, or a row no kind.
 
 usage: check_doctor_names.py
@@ -18,8 +18,8 @@ _NAMED = re.compile(r"--check ([a-z0-9-]+(?:,[a-z0-9-]+)*)")
 _KINDS = "base/finding_kinds.def"
 _DOCUMENT = "docs/troubleshooting.md"
 _SYMPTOMS_OF = re.compile(r"^## By symptom$(.*?)^## ", re.MULTILINE | re.DOTALL)
-_DECLARED = re.compile(r"^Check (\w+)\(\);", re.MULTILINE)
-_LISTED = re.compile(r"^ +(\w+)\(\),", re.MULTILINE)
+_DECLARED = re.compile(r"^Observations (run_\w+)\(", re.MULTILINE)
+_LISTED = re.compile(r"\.run = (\w+)")
 _KIND = re.compile(r'^GDR_FINDING_KIND\(k\w+, "([^"]+)"\)', re.MULTILINE)
 _ID = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 _TABLES = re.compile(r"^\| kind \|.*\n\|[-|]+\|\n((?:\|.*\n)*)", re.MULTILINE)
@@ -40,7 +40,7 @@ def checks_without_symptom(text, checks):
 
 
 def unlisted_checks(header, source):
-    """Lines for the functions of checks.h that the list of checks.cc lacks."""
+    """Lines for the functions of checks.h that the table of checks.cc lacks."""
     listed = set(_LISTED.findall(source))
     return [f"{_CHECKS}/checks.cc: {name}() of checks.h is not listed"
             for name in _DECLARED.findall(header) if name not in listed]
@@ -72,8 +72,7 @@ def unknown_checks(name, text, checks):
 
 
 def main():
-    sources = [name for name in source_files([_CHECKS]) if name.endswith(".cc")]
-    checks = {check for name in sources for check in _DEFINED.findall(text_of(name))}
+    checks = set(_DEFINED.findall(text_of(f"{_CHECKS}/checks.cc")))
     troubleshooting = text_of(_DOCUMENT)
     documents = [name for name in source_files(["."]) if name.endswith(".md")]
     found = [line for name in documents for line in unknown_checks(name, text_of(name), checks)]

@@ -1,8 +1,8 @@
 // One check of `nccl-gdr doctor`: what it looks at, why that matters, and what it saw.
 //
-// A check is a file of its own in checks/, with one function that returns the Check. Its `run` is a
-// function of the Host alone, so that a test can show it any machine. It reports only what it
-// looked at: what could not be seen is kUnknown, with the reason.
+// A check is a row of the table in checks/checks.cc and a function in the file of its subject
+// beside it. The function is one of the Host alone, so that a test can show it any machine. It
+// reports only what it looked at: what could not be seen is kUnknown, with the reason.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/finding.h"
+#include "topology/model.h"
 
 namespace gdr::tools::doctor {
 
@@ -57,6 +58,13 @@ struct Observation {
 
 using Observations = std::vector<Observation>;
 
+// What a file with a topology shows of what a check looks at.
+struct InFile {
+  bool needs_gpu = false, needs_hca = false;  // without one, the check is about nothing there
+  const char* what = "";                      // "the width of any PCIe link"
+  bool (*is_shown)(const topology::Machine& machine) = nullptr;  // null: always
+};
+
 struct Check {
   const char* name;      // for --check: "pci-acs"; lower case, words joined by '-'
   const char* looks_at;  // "the ACS control register of each bridge between a GPU and its rail"
@@ -65,9 +73,8 @@ struct Check {
   // The kinds of findings that it reports; the first is that of its own observations. None: the
   // check's name says what is wrong.
   std::vector<FindingKind> kinds = {};
-  // What a file with a topology means in which nothing is wrong; null: a file cannot show what the
-  // check looks at.
-  Observation (*of_silent_file)(const Host& host) = nullptr;
+  std::optional<InFile> in_file = {};  // nothing: a file cannot show what the check looks at
+  bool needs_topology = false;         // whether it is unknown where the topology is, before `run`
   // Returns at least one observation. Where there is nothing to look at, as GPUs on a machine
   // without one, that is kNothing, or kUnknown where it is the reason for running the doctor at
   // all.
@@ -91,6 +98,10 @@ inline constexpr char kNeedsRoot[] = "run it as root";
 
 // Returns the observation with a cost of its own.
 Observation at_cost(Cost cost, Observation observation);
+
+// Joins observations that differ in nothing but the subject, in the order of the first of each:
+// "GPU0 (0000:1a:00.0), GPU1 (0000:3b:00.0)". Steps are those of all of them, each command once.
+Observations with_joined_subjects(Observations observations);
 
 const char* name_of(Verdict verdict);  // "nothing", "ok", "unknown", "warning", "failure"
 const char* name_of(Cost cost);        // "risk", "slows", "halves", "stops"

@@ -1,12 +1,10 @@
 #include "tools/doctor/host.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <sstream>
 #include <system_error>
 #include <utility>
 
-#include "tools/topo/checks.h"
 #include "tools/topo/file_content.h"
 #include "tools/topo/inspect.h"
 #include "tools/topo/read_file.h"
@@ -38,7 +36,6 @@ void inspect_topology(Host* host) {
     host->pci_states = topo::read_pci_states(found->decision.machine, found->sysfs_root);
   }
   host->inspection = std::move(*found);
-  judge_topology(host);
 }
 
 // Whether the folder's entries can be listed, of which it may have none.
@@ -102,6 +99,7 @@ Result<Host> read_host(const fs::path& root, bool watches_errors) {
   inspect_topology(&host);
   host.gpus = read_gpu_facts(host);
   host.ports = read_rdma_ports(host);
+  judge_topology(&host);
   host.process = read_process_facts(host);
   host.libraries = read_library_facts(host);
   return host;
@@ -125,12 +123,6 @@ Result<Host> read_host_of_file(const topo::InspectOptions& options) {
   host.inspection = std::move(*found);
   judge_topology(&host);
   return host;
-}
-
-void judge_topology(Host* host) {
-  host->findings.clear();
-  if (!host->inspection.has_value()) return;
-  host->findings = topo::check_machine(*host->inspection, host->pci_states);
 }
 
 Observations findings_of(const Host& host, const std::vector<FindingKind>& kinds) {

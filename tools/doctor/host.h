@@ -41,7 +41,7 @@ struct Host {
   std::optional<topo::Inspection> inspection;
   std::string inspection_error;
   topo::PciStates pci_states;
-  Findings findings;  // of the topology: topo::check_machine()
+  Findings findings;  // of the topology: judge_topology()
 
   GpuFacts gpus;           // NVIDIA's driver, CUDA, and what they report of each GPU
   RdmaPorts ports;         // of every HCA, as sysfs and verbs show them
@@ -69,7 +69,7 @@ Result<Host> read_host(const std::filesystem::path& root, bool watches_errors = 
 // the text of nvidia-smi, which states too little.
 Result<Host> read_host_of_file(const topo::InspectOptions& options);
 
-// Fills Host::findings from what is known of the topology.
+// Fills Host::findings with what the topology shows: see topology.h.
 void judge_topology(Host* host);
 
 // The findings of these kinds, as the check reports them.

@@ -8,7 +8,7 @@
 #include <system_error>
 
 #include "tools/doctor/host.h"
-#include "tools/topo/checks.h"
+#include "tools/doctor/topology.h"
 #include "tools/topo/labels.h"
 #include "topology/sources/sysfs_files.h"
 
@@ -100,7 +100,7 @@ std::string nvidia_gpu_label(const Host& host, const topology::Bdf& bdf) {
   if (host.inspection.has_value()) {
     const topology::Machine& machine = host.inspection->decision.machine;
     for (size_t i = 0; i < machine.gpus.size(); ++i) {
-      if (machine.gpus[i].bdf == bdf) return topo::gpu_name(machine, i);
+      if (machine.gpus[i].bdf == bdf) return gpu_name(machine, i);
     }
   }
   return bdf.to_string();

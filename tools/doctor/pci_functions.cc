@@ -4,7 +4,7 @@
 #include <sstream>
 #include <system_error>
 
-#include "tools/topo/checks.h"
+#include "tools/doctor/topology.h"
 #include "topology/sources/pci_acs.h"
 #include "topology/sources/pci_config.h"
 
@@ -67,7 +67,7 @@ std::vector<GpuRailPair> gpu_rail_pairs(const Host& host) {
 std::vector<size_t> rail_hcas(const Host& host) {
   const topology::RailDecision& decision = host.inspection->decision;
   std::vector<size_t> hcas;
-  for (const auto& [hca, unused] : topo::rails_by_hca(decision.plan)) {
+  for (const auto& [hca, unused] : rails_by_hca(decision.plan)) {
     const auto index = static_cast<size_t>(hca);
     if (decision.machine.hcas[index].bdf.has_value()) hcas.push_back(index);
   }

@@ -36,6 +36,7 @@ struct ProcessFacts {
 ProcessFacts read_process_facts(const Host& host);
 
 bool is_in_container(const Host& host);
+bool is_in_docker(const Host& host);  // or Podman, which has its options
 
 // A resource limit of this process; kNoLimit: unlimited.
 inline constexpr uint64_t kNoLimit = UINT64_MAX;

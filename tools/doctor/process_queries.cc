@@ -88,6 +88,11 @@ ProcessFacts read_process_facts(const Host& host) {
 
 bool is_in_container(const Host& host) { return host.process.container != Container::kNone; }
 
+bool is_in_docker(const Host& host) {
+  return host.process.container == Container::kDocker ||
+         host.process.container == Container::kPodman;
+}
+
 std::optional<ResourceLimit> resource_limit(const Host& host, const std::string& name) {
   std::istringstream words(host.line_of("/proc/self/limits", name + " ").value_or(""));
   std::string soft, hard;

@@ -6,30 +6,43 @@
 #include <exception>
 
 #include "tools/common/exit_codes.h"
-#include "tools/doctor/host.h"
-#include "tools/topo/labels.h"
+#include "tools/doctor/topology.h"
 
 namespace gdr::tools::doctor {
 namespace {
 
+Observation not_in_file(const std::string& what) {
+  return unknown("", "the file does not show " + what, "run it on the machine, or give --root");
+}
+
+// Of a file in which nothing is wrong.
+Observation of_silent_file(const InFile& shown, const Machine& machine) {
+  if (shown.needs_gpu && machine.gpus.empty()) return nothing("the file shows no GPU");
+  if (shown.needs_hca && machine.hcas.empty()) return nothing("the file shows no HCA");
+  const bool is_shown = shown.is_shown == nullptr || shown.is_shown(machine);
+  return is_shown ? ok("", "nothing is wrong, as far as the file shows") : not_in_file(shown.what);
+}
+
 // A file shows the topology alone.
 Observations observations_in_file(const Check& check, const Host& host) {
-  if (check.of_silent_file == nullptr) {
-    return {unknown("", "the file does not show it", "run it on the machine, or give --root")};
-  }
+  if (!check.in_file.has_value()) return {not_in_file("it")};
   Observations seen = findings_of(host, check.kinds);
   for (const Finding& note : host.inspection->decision.findings) {
     const bool is_own = std::count(check.kinds.begin(), check.kinds.end(), note.kind) > 0;
     if (note.severity == Severity::kInfo && is_own) seen.push_back(ok(note.subject, note.text));
   }
-  if (seen.empty()) seen.push_back(check.of_silent_file(host));
+  if (seen.empty()) seen.push_back(of_silent_file(*check.in_file, machine_of(host)));
   return seen;
 }
 
-// A check that fails by itself, as by an exception for a file that it did not expect, hides nothing
-// of the others.
-Observations observations_by(const Check& check, const Host& host) {
+}  // namespace
+
+Observations run_check(const Check& check, const Host& host) {
   if (!host.file.empty()) return observations_in_file(check, host);
+  if (check.needs_topology && !host.inspection.has_value()) {
+    const std::string reason = topo::clean_text(host.inspection_error);
+    return {unknown("", "the topology is unknown: " + reason, "mount /sys")};
+  }
   constexpr char kAsk[] = "report this as an error of nccl-gdr, with the output of --check";
   try {
     Observations seen = check.run(host);
@@ -41,8 +54,6 @@ Observations observations_by(const Check& check, const Host& host) {
     return {unknown("", "the check ended with an error", kAsk)};
   }
 }
-
-}  // namespace
 
 Verdict CheckResult::verdict() const {
   Verdict worst = Verdict::kNothing;
@@ -97,7 +108,7 @@ Report run_checks(const std::vector<Check>& checks, const Host& host) {
   report.host =
       topo::clean_text(host.file.empty() ? host.line("/proc/sys/kernel/hostname") : host.file);
   report.is_root = geteuid() == 0;
-  for (const Check& check : checks) report.results.push_back({check, observations_by(check, host)});
+  for (const Check& check : checks) report.results.push_back({check, run_check(check, host)});
   return report;
 }
 

@@ -32,7 +32,11 @@ struct Report {
   std::vector<const CheckResult*> with(Verdict verdict) const;
 };
 
-// Runs the checks, in their order. A check that throws, or returns nothing, becomes kUnknown.
+// Runs a check. One that fails by itself, as by an exception for a file that it did not expect, is
+// kUnknown, and hides nothing of the others.
+Observations run_check(const Check& check, const Host& host);
+
+// Runs the checks, in their order.
 Report run_checks(const std::vector<Check>& checks, const Host& host);
 
 // What a person reads: failures, then warnings, those that cost most first, each with evidence, fix

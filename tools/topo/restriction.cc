@@ -6,6 +6,7 @@
 #include "plugin/config/topology_options.h"
 #include "tools/topo/hca_list.h"
 #include "tools/topo/labels.h"
+#include "tools/topo/short_list.h"
 
 namespace gdr::tools::topo {
 namespace {
@@ -80,6 +81,18 @@ Restriction restriction_of(const RailDecision& chosen, const RailDecision& free)
     if (!is_rail) restriction.ports.push_back(label);
   }
   return restriction;
+}
+
+std::string restriction_text(const Inspection& inspection) {
+  const Restriction lost = restriction_of(inspection.decision, *inspection.unrestricted);
+  if (inspection.decision.plan.rails.empty()) {
+    return inspection.restricted_by + " leaves no rail at all";
+  }
+  if (lost.ports.empty()) {
+    return inspection.restricted_by + " gives rails that are farther away, or shared by more GPUs";
+  }
+  return inspection.restricted_by + " leaves out " + short_list(lost.ports) +
+         ", so that rails are farther away, or shared by more GPUs";
 }
 
 void decide_unrestricted(const Machine& all, const config::Options& settings,

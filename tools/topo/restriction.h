@@ -28,6 +28,10 @@ inline constexpr double kShareRounding = 1e-6;
 Restriction restriction_of(const topology::PredictedRails& chosen,
                            const topology::PredictedRails& free);
 
+// Returns what the user's choice costs: "NCCL_IB_HCA=^mlx5_3 leaves out mlx5_3:1, so that rails are
+// farther away, or shared by more GPUs". Inspection::unrestricted has a value.
+std::string restriction_text(const Inspection& inspection);
+
 // Fills Inspection::unrestricted, restricted_by and restricting; `all` is the machine with all of
 // its ports.
 void decide_unrestricted(const topology::Machine& all, const config::Options& settings,

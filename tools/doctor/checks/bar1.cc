@@ -1,91 +1,91 @@
+// The size of each GPU's BAR1, by which HCAs access its memory, against the memory and the BARs of
+// its peers. A GPU with NVLink-C2C is mapped over C2C.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
+
 #include "tools/doctor/checks/checks.h"
-#include "tools/doctor/host.h"
-#include "tools/doctor/joined.h"
 #include "tools/doctor/nvidia_files.h"
-#include "tools/topo/checks.h"
-#include "tools/topo/small_bars.h"
+#include "tools/doctor/topology.h"
 
 namespace gdr::tools::doctor {
 namespace {
 
-constexpr double kBar1GiB = 1024.0 * 1024 * 1024;
-
-topo::GpuMemory memory_behind_bar1(const GpuFacts& facts) {
-  topo::GpuMemory memory;
-  for (const auto& [bdf, fact] : facts.gpus) {
-    if (fact.memory_bytes.has_value()) memory[bdf] = *fact.memory_bytes;
-  }
-  return memory;
-}
+constexpr double kGiB = 1024.0 * 1024 * 1024;
 
 // sysfs shows every BAR; NVML its BAR1, which is used where sysfs is not mounted.
-topo::PciStates states_with_bar1(const Host& host) {
-  topo::PciStates states = host.pci_states;
-  for (const auto& [bdf, fact] : host.gpus.gpus) {
-    if (states[bdf].largest_bar == 0) states[bdf].largest_bar = fact.bar1_bytes.value_or(0);
-  }
-  return states;
+double bar_of(const Host& host, const Gpu& gpu) {
+  const uint64_t largest = state_of(host, gpu.bdf).largest_bar;
+  if (largest > 0) return static_cast<double>(largest);
+  const auto facts = host.gpus.gpus.find(gpu.bdf);
+  if (facts == host.gpus.gpus.end()) return 0;
+  return static_cast<double>(facts->second.bar1_bytes.value_or(0));
 }
 
-Observation bar1_of(const topology::Gpu& gpu, const std::string& name, uint64_t bar,
-                    const topo::GpuMemory& memory, const std::string& needs) {
+// Returns the gigabytes that a model's name states ("NVIDIA A100-SXM4-80GB"); 0: none.
+double gigabytes_in(const std::string& model) {
+  for (size_t at = model.find("GB"); at != std::string::npos; at = model.find("GB", at + 1)) {
+    size_t from = at;
+    while (from > 0 && std::isdigit(static_cast<unsigned char>(model[from - 1])) != 0) --from;
+    if (from < at && at - from < 6) return std::stod(model.substr(from, at - from));
+  }
+  return 0;
+}
+
+struct GpuMemory {
+  double bytes = 0;  // 0: unknown
+  std::string size;
+  const char* source = "";
+};
+
+GpuMemory memory_of(const Host& host, const Gpu& gpu) {
+  const auto facts = host.gpus.gpus.find(gpu.bdf);
+  if (facts != host.gpus.gpus.end() && facts->second.memory_bytes.has_value()) {
+    const auto bytes = static_cast<double>(*facts->second.memory_bytes);
+    return {bytes, fmt::format("{:.4g} GiB", bytes / kGiB)};
+  }
+  const double gigabytes = gigabytes_in(gpu.model);
+  return {gigabytes * 1e9, fmt::format("{:.0f} GB", gigabytes), " by the model's name"};
+}
+
+Observation bar1_of(const Host& host, size_t index) {
+  const Machine& machine = machine_of(host);
+  const Gpu& gpu = machine.gpus[index];
+  const std::string name = gpu_name(machine, index);
+  const double bar = bar_of(host, gpu);
   if (gpu.c2c_links > 0) {
     return ok(name, "it is mapped over NVLink-C2C, so that the size of its BAR1 means nothing");
   }
   if (bar == 0) return unknown(name, "the size of its BAR1 is unknown", "mount /sys");
-  const double shown = static_cast<double>(bar) / kBar1GiB;
-  const auto known = memory.find(gpu.bdf);
-  if (known != memory.end()) {
-    return ok(name, fmt::format("BAR1 is {:.4g} GiB, and the memory {:.4g} GiB", shown,
-                                static_cast<double>(known->second) / kBar1GiB));
+  const GpuMemory memory = memory_of(host, gpu);
+  double expected = memory.bytes;
+  std::string source = fmt::format("of the {} of its memory", memory.size);
+  for (const Gpu& other : machine.gpus) {
+    const double theirs = bar_of(host, other);
+    if (other.ids != gpu.ids || theirs <= std::max(bar, expected)) continue;
+    expected = theirs;
+    source = fmt::format("where its peers show {:.4g} GiB", theirs / kGiB);
   }
-  if (const double gigabytes = topo::gigabytes_in(gpu.model); gigabytes > 0) {
-    return ok(name, fmt::format("BAR1 is {:.4g} GiB, and the memory {:.0f} GB by the model's name",
-                                shown, gigabytes));
+  if (bar < expected) {
+    return warning(name, fmt::format("BAR1 shows {:.4g} GiB {}", bar / kGiB, source),
+                   "enable above-4G decoding and resizable BARs in the firmware");
   }
-  return unknown(name, fmt::format("BAR1 is {:.4g} GiB, and the size of the memory unknown", shown),
-                 needs);
-}
-
-Observations run_bar1(const Host& host) {
-  if (!host.inspection.has_value()) {
-    return {unknown("", "the GPUs are unknown: " + topo::clean_text(host.inspection_error),
-                    "mount /sys")};
+  const std::string evidence = fmt::format("BAR1 is {:.4g} GiB, and ", bar / kGiB);
+  if (memory.bytes == 0) {
+    return unknown(name, evidence + "the size of the memory unknown", needs_nvml(host));
   }
-  const topology::Machine& machine = host.inspection->decision.machine;
-  if (machine.gpus.empty())
-    return {nothing_on(host, "there is no GPU, whose BAR1 could be looked at")};
-  const topo::PciStates states = states_with_bar1(host);
-  const topo::GpuMemory memory = memory_behind_bar1(host.gpus);
-  std::map<size_t, std::string> small;
-  for (const topo::SmallBar& one : topo::small_bars(machine, states, memory)) {
-    small[one.gpu] = one.text;
-  }
-  Observations seen;
-  for (size_t i = 0; i < machine.gpus.size(); ++i) {
-    const std::string name = topo::gpu_name(machine, i);
-    const auto state = states.find(machine.gpus[i].bdf);
-    const uint64_t bar = state == states.end() ? 0 : state->second.largest_bar;
-    seen.push_back(small.count(i) > 0
-                       ? warning(name, "BAR1 " + small[i], topo::kFixOfSmallBar)
-                       : bar1_of(machine.gpus[i], name, bar, memory, needs_nvml(host)));
-  }
-  return with_joined_subjects(std::move(seen));
+  return ok(name, evidence + "the memory " + memory.size + memory.source);
 }
 
 }  // namespace
 
-Check bar1() {
-  return {.name = "bar1",
-          .looks_at = "the size of each GPU's BAR1, by which HCAs access its memory",
-          .why =
-              "Where BAR1 is smaller than the memory, the registration of large buffers fails "
-              "with EINVAL or ENOMEM once it is full, and their data goes through host memory.",
-          .cost = Cost::kRisk,
-          .kinds = {FindingKind::kBar},
-          .run = run_bar1};
+Observations run_bar1(const Host& host) {
+  const size_t gpus = machine_of(host).gpus.size();
+  if (gpus == 0) return {nothing_on(host, "there is no GPU, whose BAR1 could be looked at")};
+  Observations seen;
+  for (size_t i = 0; i < gpus; ++i) seen.push_back(bar1_of(host, i));
+  return with_joined_subjects(std::move(seen));
 }
 
 }  // namespace gdr::tools::doctor

@@ -5,19 +5,39 @@
 #include <algorithm>
 #include <optional>
 #include <sstream>
-#include <system_error>
 
 #include "tools/doctor/checks/checks.h"
-#include "tools/doctor/host.h"
+#include "tools/doctor/topology.h"
 
 namespace gdr::tools::doctor {
 namespace {
 
 constexpr uint64_t kCgroupMiB = uint64_t{1} << 20;
-constexpr uint64_t kFewTasks = 256;         // threads of NCCL, CUDA and data loaders of 8 processes
-constexpr uint64_t kTooFewTasks = 32;       // less than NCCL and CUDA start in one process
-constexpr uint64_t kFewRdmaObjects = 1000;  // QPs, CQs, MRs and PDs of 8 processes
-constexpr uint64_t kTooFewRdmaObjects = 20;  // less than one process needs for one connection
+// Something that a group has a limited number of.
+struct CgroupLimit {
+  const char* name;  // "tasks", or as in rdma.max
+  uint64_t few;      // fewer that are left are a warning
+  uint64_t too_few;  // a failure
+};
+
+// Threads of NCCL, CUDA and data loaders of 8 processes; what NCCL and CUDA start in one process.
+constexpr CgroupLimit kTasks = {"tasks", 256, 32};
+// QPs, CQs, MRs and PDs of 8 processes; what one process needs for one connection.
+constexpr CgroupLimit kRdmaObjects = {"hca_object", 1000, 20};
+
+struct CgroupUse {
+  uint64_t used, most;
+  std::string file;  // that states the limit
+};
+
+Observation judge_use(const CgroupLimit& limit, const std::string& subject, const CgroupUse& use,
+                      const std::string& fix) {
+  const uint64_t left = use.most > use.used ? use.most - use.used : 0;
+  const std::string evidence =
+      fmt::format("{} of {} {} are in use ({})", use.used, use.most, limit.name, use.file);
+  if (left < limit.too_few) return failure(subject, evidence, fix);
+  return left < limit.few ? warning(subject, evidence, fix) : ok(subject, evidence);
+}
 
 // Returns the folders below /sys/fs/cgroup with the limits of a controller for this process, its
 // own group first. In a container the mount may show the container's group at its top.
@@ -55,19 +75,10 @@ void judge_tasks(const Host& host, Observations* seen) {
     const auto most = cgroup_number(host, folder + "/pids.max");
     if (!most.has_value()) continue;
     const uint64_t used = cgroup_number(host, folder + "/pids.current").value_or(0);
-    const uint64_t left = *most > used ? *most - used : 0;
-    const std::string evidence =
-        fmt::format("{} of {} tasks are in use ({}/pids.max)", used, *most, folder);
-    const std::string fix =
+    seen->push_back(judge_use(
+        kTasks, "tasks", {used, *most, folder + "/pids.max"},
         "raise the limit: --pids-limit of docker run, podPidsLimit of the kubelet, or TasksMax= of "
-        "the systemd unit";
-    if (left < kTooFewTasks) {
-      seen->push_back(failure("tasks", evidence, fix));
-    } else if (left < kFewTasks) {
-      seen->push_back(warning("tasks", evidence, fix));
-    } else {
-      seen->push_back(ok("tasks", evidence));
-    }
+        "the systemd unit"));
   }
 }
 
@@ -127,50 +138,36 @@ std::string line_of_device(const std::string& text, const std::string& device) {
   return "";
 }
 
-struct RdmaLimit {
-  const char* name;  // in rdma.max
-  uint64_t few;      // fewer that are left are a warning
-  uint64_t too_few;  // a failure
-};
-
-void judge_rdma_limit(const RdmaLimit& limit, const std::string& line, const std::string& current,
+void judge_rdma_limit(const CgroupLimit& limit, const std::string& line, const std::string& current,
                       const std::string& folder, Observations* seen) {
   const auto most = rdma_number(line, limit.name);
   if (!most.has_value()) return;
   const std::string device = line.substr(0, line.find(' '));
   const uint64_t used = rdma_number(line_of_device(current, device), limit.name).value_or(0);
-  const uint64_t left = *most > used ? *most - used : 0;
-  const std::string evidence =
-      fmt::format("{} of {} {} are in use ({}/rdma.max)", used, *most, limit.name, folder);
-  const std::string fix = fmt::format(
-      "raise it outside of the container: echo \"{} hca_handle=max hca_object=max\" > "
-      "{}/rdma.max",
-      device, folder);
-  if (left < limit.too_few) {
-    seen->push_back(failure(device, evidence, fix));
-  } else if (left < limit.few) {
-    seen->push_back(warning(device, evidence, fix));
-  } else {
-    seen->push_back(ok(device, evidence));
-  }
+  const std::string file = folder + "/rdma.max";
+  seen->push_back(judge_use(limit, device, {used, *most, file},
+                            fmt::format("raise it outside of the container: echo \"{} "
+                                        "hca_handle=max hca_object=max\" > {}",
+                                        device, file)));
 }
 
 void judge_rdma(const Host& host, Observations* seen) {
-  const RdmaLimit limits[] = {{"hca_handle", std::max<uint64_t>(gpu_count(host), 1), 1},
-                              {"hca_object", kFewRdmaObjects, kTooFewRdmaObjects}};
+  const CgroupLimit handles = {"hca_handle", std::max<uint64_t>(gpu_count(host), 1), 1};
   for (const std::string& folder : cgroup_folders(host, "rdma")) {
     const std::string current = host.read(folder + "/rdma.current").value_or("");
     std::istringstream lines(host.read(folder + "/rdma.max").value_or(""));
     for (std::string line; std::getline(lines, line);) {
-      for (const RdmaLimit& limit : limits) judge_rdma_limit(limit, line, current, folder, seen);
+      for (const CgroupLimit& limit : {handles, kRdmaObjects}) {
+        judge_rdma_limit(limit, line, current, folder, seen);
+      }
     }
   }
 }
 
+}  // namespace
+
 Observations run_cgroup(const Host& host) {
-  std::error_code ignored;
-  if (!host.read("/proc/self/cgroup").has_value() ||
-      !std::filesystem::exists(host.path("/sys/fs/cgroup"), ignored)) {
+  if (!host.read("/proc/self/cgroup").has_value() || !host.exists("/sys/fs/cgroup")) {
     return {
         unknown("", "/proc/self/cgroup or /sys/fs/cgroup cannot be read", "mount /proc and /sys")};
   }
@@ -180,18 +177,6 @@ Observations run_cgroup(const Host& host) {
   judge_memory(host, &seen);
   if (seen.empty()) seen.push_back(ok("", "no limit of tasks, memory or RDMA objects is set"));
   return seen;
-}
-
-}  // namespace
-
-Check cgroup() {
-  return {.name = "cgroup",
-          .looks_at = "limits of the control groups on tasks, memory and RDMA objects",
-          .why =
-              "Beyond them threads are not created, processes are killed, and HCAs return "
-              "errors (EAGAIN) for new queue pairs.",
-          .cost = Cost::kStops,
-          .run = run_cgroup};
 }
 
 }  // namespace gdr::tools::doctor

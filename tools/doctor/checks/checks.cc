@@ -1,60 +1,367 @@
 #include "tools/doctor/checks/checks.h"
 
+#include <algorithm>
+
+#include "tools/doctor/topology.h"
+
 namespace gdr::tools::doctor {
+namespace {
+
+template <class Device>
+bool any_width_known(const std::vector<Device>& devices) {
+  constexpr int kUnknownWidth = 255;
+  return std::any_of(devices.begin(), devices.end(), [](const Device& one) {
+    return one.link.width > 0 && one.link.width != kUnknownWidth;
+  });
+}
+
+template <class IsKnown>
+bool any_port(const Machine& machine, IsKnown&& is_known) {
+  return std::any_of(machine.hcas.begin(), machine.hcas.end(), [&](const Hca& hca) {
+    return std::any_of(hca.ports.begin(), hca.ports.end(), is_known);
+  });
+}
+
+bool shows_nothing(const Machine&) { return false; }
+
+bool shows_pcie_widths(const Machine& machine) {
+  return any_width_known(machine.gpus) || any_width_known(machine.hcas) ||
+         any_width_known(machine.switches);
+}
+
+bool shows_nvlinks(const Machine& machine) { return machine.gpu_links_known; }
+
+bool shows_registration(const Machine& machine) {
+  return std::any_of(machine.hcas.begin(), machine.hcas.end(),
+                     [](const Hca& hca) { return hca.gpudirect.has_value(); });
+}
+
+bool shows_port_states(const Machine& machine) {
+  return any_port(machine, [](const Port& port) { return port.state != Port::State::kUnknown; });
+}
+
+bool shows_port_rates(const Machine& machine) {
+  return any_port(machine,
+                  [](const Port& port) { return port.speed_mbps > 0 || port.link_mbps > 0; });
+}
+
+bool shows_link_layers(const Machine& machine) {
+  return any_port(machine,
+                  [](const Port& port) { return port.link_layer != Port::LinkLayer::kUnknown; });
+}
+
+}  // namespace
 
 const std::vector<Check>& all_checks() {
   static const std::vector<Check> checks = {
       // GPUs and their driver
-      nvidia_driver(),
-      cuda_driver(),
-      memory_registration(),
-      nv_peer_mem(),
-      bar1(),
-      gpu_rail_path(),
-      rails(),
-      nvlink(),
+      {.name = "nvidia-driver",
+       .looks_at = "the NVIDIA GPUs, their kernel driver, and whether its modules are open",
+       .why = "Without NVIDIA's driver no CUDA program uses the GPU.",
+       .cost = Cost::kStops,
+       .run = run_nvidia_driver},
+      {.name = "cuda-driver",
+       .looks_at = "libcuda.so.1 against the kernel module, the CUDA runtime and the toolkit",
+       .why = "A driver library that does not fit the kernel module, or is absent, keeps every "
+              "CUDA program from starting; one that is older than a program's CUDA, that "
+              "program.",
+       .cost = Cost::kStops,
+       .run = run_cuda_driver},
+      {.name = "memory-registration",
+       .looks_at = "whether the rails' HCAs can register GPU memory: dma-buf or nvidia-peermem",
+       .why = "GPUDirect RDMA needs one of the two; without, all data is copied through host "
+              "memory.",
+       .cost = Cost::kHalves,
+       .kinds = {FindingKind::kNoGpuDirect},
+       .in_file = InFile{.needs_gpu = true,
+                         .what = "whether HCAs can register GPU memory",
+                         .is_shown = shows_registration},
+       .run = run_memory_registration},
+      {.name = "nv-peer-mem",
+       .looks_at = "whether the legacy module nv_peer_mem is loaded",
+       .why = "NVIDIA ended its support: it does not follow updates of the driver and the "
+              "kernel, and GPUDirect RDMA fails after one of them.",
+       .cost = Cost::kRisk,
+       .run = run_nv_peer_mem},
+      {.name = "bar1",
+       .looks_at = "the size of each GPU's BAR1, by which HCAs access its memory",
+       .why = "Where BAR1 is smaller than the memory, the registration of large buffers fails "
+              "with EINVAL or ENOMEM once it is full, and their data goes through host memory.",
+       .cost = Cost::kRisk,
+       .kinds = {FindingKind::kBar},
+       .needs_topology = true,
+       .run = run_bar1},
+      {.name = "gpu-rail-path",
+       .looks_at = "the path from each GPU to its rail, and whether NCCL allows GPUDirect there",
+       .why = "NCCL copies through host memory where the path is longer than its level for "
+              "GPUDirect RDMA (NCCL_NET_GDR_LEVEL), and logs nothing.",
+       .cost = Cost::kHalves,
+       .kinds = {FindingKind::kGdrReach},
+       .in_file = InFile{.needs_gpu = true, .needs_hca = true},
+       .needs_topology = true,
+       .run = run_gpu_rail_path},
+      {.name = "rails",
+       .looks_at = "which HCA port each GPU uses, and whether NCCL agrees",
+       .why = "A GPU without a rail uses no RDMA; one with a smaller share, or whose data NCCL "
+              "sends elsewhere, holds up all others of a collective.",
+       .cost = Cost::kStops,
+       .kinds = {FindingKind::kRailShare, FindingKind::kNoRail, FindingKind::kNcclFails,
+                 FindingKind::kNcclChoice, FindingKind::kRestriction, FindingKind::kRailMap,
+                 FindingKind::kRailMapIgnored, FindingKind::kTopologyFile,
+                 FindingKind::kTopologyUnknown, FindingKind::kSeveralHosts},
+       .in_file = InFile{.needs_gpu = true, .needs_hca = true},
+       .needs_topology = true,
+       .run = run_rails},
+      {.name = "nvlink",
+       .looks_at = "whether a GPU has fewer NVLinks or NVLink-C2C links that are up than others",
+       .why = "A link that is down slows every collective on the node, and GPUs that reach their "
+              "rail over it (PXN, C2C).",
+       .cost = Cost::kSlows,
+       .kinds = {FindingKind::kNvlink, FindingKind::kC2c},
+       .in_file =
+           InFile{.needs_gpu = true, .what = "the NVLinks of GPUs", .is_shown = shows_nvlinks},
+       .needs_topology = true,
+       .run = run_nvlink},
 
       // PCIe
-      pci_acs(),
-      iommu(),
-      pcie_link(),
-      max_read_request(),
-      relaxed_ordering(),
-      numa(),
+      {.name = "pci-acs",
+       .looks_at = "the ACS control register of each switch port between a GPU and its rail",
+       .why = "A port that redirects sends GPUDirect RDMA up to the CPU and back instead of "
+              "through the switch: half of the bandwidth or less.",
+       .cost = Cost::kHalves,
+       .kinds = {FindingKind::kAcs},
+       .needs_topology = true,
+       .run = run_pci_acs},
+      {.name = "iommu",
+       .looks_at = "whether an IOMMU translates the addresses of HCAs and GPUs",
+       .why = "Translated requests for GPU memory go up to the CPU's root complex and back, even "
+              "below one switch.",
+       .cost = Cost::kSlows,
+       .kinds = {FindingKind::kIommu},
+       .run = run_iommu},
+      {.name = "pcie-link",
+       .looks_at = "width and speed of the PCIe links of GPUs, HCAs and switches against what "
+                   "they support and against their peers",
+       .why = "A link that trained with fewer lanes or a lower speed bounds every transfer over "
+              "it.",
+       .cost = Cost::kSlows,
+       .kinds = {FindingKind::kPcieWidth, FindingKind::kPcieSpeed},
+       .in_file = InFile{.what = "the width of any PCIe link", .is_shown = shows_pcie_widths},
+       .needs_topology = true,
+       .run = run_pcie_link},
+      {.name = "max-read-request",
+       .looks_at = "Max_Read_Request_Size of the HCAs",
+       .why = "An HCA that reads GPU memory in smaller pieces than its peers, or in very small "
+              "ones, sends more slowly.",
+       .cost = Cost::kSlows,
+       .kinds = {FindingKind::kReadRequest},
+       .needs_topology = true,
+       .run = run_max_read_request},
+      {.name = "relaxed-ordering",
+       .looks_at = "Enable Relaxed Ordering of the HCAs, and NCCL_IB_PCI_RELAXED_ORDERING",
+       .why = "On CPUs of AMD and Arm, strictly ordered writes of HCAs reach a part of the "
+              "bandwidth.",
+       .cost = Cost::kSlows,
+       .needs_topology = true,
+       .run = run_relaxed_ordering},
+      {.name = "numa",
+       .looks_at = "the NUMA nodes of GPUs and HCAs, and whether this process may run near them",
+       .why = "NCCL takes a device of unknown node to be near no other, and threads far from "
+              "their GPU go over the link between the sockets.",
+       .cost = Cost::kSlows,
+       .kinds = {FindingKind::kNuma},
+       .in_file = InFile{},
+       .needs_topology = true,
+       .run = run_numa},
 
       // Ports and fabric
-      rdma_devices(),
-      port_state(),
-      subnet_manager(),
-      link_layer(),
-      port_rate(),
-      port_mtu(),
-      roce_gids(),
-      ip_subnets(),
-      congestion_control(),
-      error_counters(),
-      hca_firmware(),
+      {.name = "rdma-devices",
+       .looks_at = "the RDMA devices of the kernel and of libibverbs, and HCAs without one",
+       .why = "Without an RDMA device NCCL moves everything by TCP sockets through host memory.",
+       .cost = Cost::kStops,
+       .kinds = {FindingKind::kNoHca, FindingKind::kNoGpu},
+       .in_file = InFile{},
+       .run = run_rdma_devices},
+      {.name = "port-state",
+       .looks_at = "the state and the physical state of each port",
+       .why = "A rail whose port is not active carries nothing: its GPU uses another rail, "
+              "farther away and shared, or the job does not start.",
+       .cost = Cost::kHalves,
+       .kinds = {FindingKind::kPortDown},
+       .in_file = InFile{.needs_gpu = true,
+                         .needs_hca = true,
+                         .what = "the state of any port",
+                         .is_shown = shows_port_states},
+       .run = run_port_state},
+      {.name = "subnet-manager",
+       .looks_at = "the LIDs of InfiniBand ports and of their subnet manager",
+       .why = "An InfiniBand port carries nothing until a subnet manager has configured it, and "
+              "a fabric without one does not route around failures.",
+       .cost = Cost::kStops,
+       .run = run_subnet_manager},
+      {.name = "link-layer",
+       .looks_at = "whether all rails are on InfiniBand or all on Ethernet",
+       .why = "Ports of the two cannot reach each other, so that a rail of the minority is lost "
+              "unless every node has it alike.",
+       .cost = Cost::kHalves,
+       .kinds = {FindingKind::kLinkLayer},
+       .in_file = InFile{.needs_gpu = true,
+                         .needs_hca = true,
+                         .what = "the link layer of any port",
+                         .is_shown = shows_link_layers},
+       .run = run_link_layer},
+      {.name = "port-rate",
+       .looks_at = "the rate of each port against those of its peers, and the lanes of its link",
+       .why = "Each step of a collective waits for the slowest rail.",
+       .cost = Cost::kSlows,
+       .kinds = {FindingKind::kSlowLink},
+       .in_file = InFile{.needs_gpu = true,
+                         .needs_hca = true,
+                         .what = "the rate of any port",
+                         .is_shown = shows_port_rates},
+       .run = run_port_rate},
+      {.name = "port-mtu",
+       .looks_at = "the RDMA MTU of each active port and the MTU of its network interface",
+       .why = "Small packets cost a part of the bandwidth, and two ends use the smaller MTU of "
+              "theirs.",
+       .cost = Cost::kSlows,
+       .run = run_port_mtu},
+      {.name = "roce-gids",
+       .looks_at = "the GID that NCCL and the plugin choose on each RoCE port",
+       .why = "Both ends need a GID of the same RoCE version and address family that the "
+              "network routes, or connections fail or time out.",
+       .cost = Cost::kStops,
+       .run = run_roce_gids},
+      {.name = "ip-subnets",
+       .looks_at = "RoCE ports that share an IPv4 subnet, and the ARP settings for that",
+       .why = "Linux answers an ARP request for any of its addresses on any interface, so that "
+              "peers send a rail's packets to another NIC, which drops them (ARP flux).",
+       .cost = Cost::kHalves,
+       .run = run_ip_subnets},
+      {.name = "congestion-control",
+       .looks_at = "PFC, ECN and the traffic class of RoCE ports, against NCCL_IB_TC",
+       .why = "Where NCCL's packets are not in the class that NICs and switches keep lossless, "
+              "congestion drops them, and each loss costs retransmissions.",
+       .cost = Cost::kSlows,
+       .run = run_congestion_control},
+      {.name = "error-counters",
+       .looks_at = "the hardware error counters of each port, twice, a second apart; run it "
+                   "under load",
+       .why = "Errors on a link or lost packets cost retransmissions, which halt a queue pair "
+              "for milliseconds to seconds, and end it after some.",
+       .cost = Cost::kSlows,
+       .run = run_error_counters},
+      {.name = "hca-firmware",
+       .looks_at = "the firmware of HCAs of one model",
+       .why = "HCAs of different firmware behave differently under load, and drift is a frequent "
+              "cause of one slow rail.",
+       .cost = Cost::kRisk,
+       .run = run_hca_firmware},
 
       // The process, the system and containers
-      device_files(),
-      sysfs(),
-      memory_lock(),
-      shm(),
-      cgroup(),
-      open_files(),
-      numa_balancing(),
+      {.name = "device-files",
+       .looks_at = "the files of /dev/infiniband by which programs open the HCAs",
+       .why = "libibverbs leaves out an HCA whose file it cannot open, so that NCCL uses other "
+              "HCAs or sockets.",
+       .cost = Cost::kStops,
+       .run = run_device_files},
+      {.name = "sysfs",
+       .looks_at = "whether /sys shows the PCI functions of the GPUs and HCAs",
+       .why = "NCCL and the plugin read distances there; a device that it hides is taken to be "
+              "far from every other, so that GPUs use the wrong rail or no GPUDirect RDMA.",
+       .cost = Cost::kHalves,
+       .run = run_sysfs},
+      {.name = "memory-lock",
+       .looks_at = "the limit of locked memory of this process",
+       .why = "RDMA pins the host memory that it registers, and fails with ENOMEM beyond the "
+              "limit.",
+       .cost = Cost::kStops,
+       .run = run_memory_lock},
+      {.name = "shm",
+       .looks_at = "size and free space of /dev/shm",
+       .why = "NCCL's processes of one machine share memory there, and fail to connect (\"Error "
+              "while creating shared memory segment\") where it is full.",
+       .cost = Cost::kStops,
+       .run = run_shm},
+      {.name = "cgroup",
+       .looks_at = "limits of the control groups on tasks, memory and RDMA objects",
+       .why = "Beyond them threads are not created, processes are killed, and HCAs return "
+              "errors (EAGAIN) for new queue pairs.",
+       .cost = Cost::kStops,
+       .run = run_cgroup},
+      {.name = "open-files",
+       .looks_at = "the limit of open files of this process",
+       .why = "Each connection takes file descriptors, and so does each dma-buf; without a free "
+              "one, both fail.",
+       .cost = Cost::kStops,
+       .run = run_open_files},
+      {.name = "numa-balancing",
+       .looks_at = "the kernel's automatic NUMA balancing",
+       .why = "The kernel unmaps pages to see who uses them, which delays NCCL's threads and "
+              "the GPU's access to host memory.",
+       .cost = Cost::kSlows,
+       .run = run_numa_balancing},
 
       // Settings and libraries
-      nccl_transport(),
-      nccl_filters(),
-      nccl_variables(),
-      nccl_contradictions(),
-      nccl_conf(),
-      verbs_library(),
-      nccl_library(),
-      net_plugin(),
+      {.name = "nccl-transport",
+       .looks_at = "the variables that select NCCL's transport",
+       .why = "NCCL falls back to sockets or to another transport without a message, or does not "
+              "start.",
+       .cost = Cost::kStops,
+       .run = run_nccl_transport},
+      {.name = "nccl-filters",
+       .looks_at = "whether NCCL_IB_HCA, NCCL_SOCKET_IFNAME and NCCL_IB_PKEY fit this machine",
+       .why = "A filter that matches nothing leaves NCCL without an HCA or without an interface.",
+       .cost = Cost::kStops,
+       .kinds = {FindingKind::kHcaUnmatched},
+       .in_file = InFile{.what = "network interfaces and partition keys, of which "
+                                 "NCCL_SOCKET_IFNAME and NCCL_IB_PKEY choose",
+                         .is_shown = shows_nothing},
+       .run = run_nccl_filters},
+      {.name = "nccl-variables",
+       .looks_at = "NCCL_* and GDR_NCCL_* variables that do nothing or not what is meant",
+       .why = "NCCL ignores what it does not know and reads some values differently from the "
+              "guides, without a message.",
+       .cost = Cost::kRisk,
+       .kinds = {FindingKind::kBadValue, FindingKind::kListEntry, FindingKind::kUnknownVariable,
+                 FindingKind::kNoEffect, FindingKind::kMlx5Locks, FindingKind::kGdrLevel,
+                 FindingKind::kNcclRelease},
+       .in_file = InFile{},
+       .run = run_nccl_variables},
+      {.name = "nccl-contradictions",
+       .looks_at = "NCCL_* and GDR_NCCL_* variables of which one makes another useless",
+       .why = "What the user asked for does not happen, without a message.",
+       .cost = Cost::kStops,
+       .run = run_nccl_contradictions},
+      {.name = "nccl-conf",
+       .looks_at = "NCCL's configuration files: NCCL_CONF_FILE or ~/.nccl.conf, /etc/nccl.conf",
+       .why = "NCCL reads these files without a message about what it ignores.",
+       .cost = Cost::kRisk,
+       .run = run_nccl_conf},
+      {.name = "verbs-library",
+       .looks_at = "libibverbs as the loader finds it, and its providers for the HCAs",
+       .why = "Without the library or an HCA's provider NCCL sees no HCA and uses sockets.",
+       .cost = Cost::kStops,
+       .run = run_verbs_library},
+      {.name = "nccl-library",
+       .looks_at = "the copies of libnccl.so.2 that the loader and Python's packages have",
+       .why = "Nodes whose jobs load different releases fail or hang, and old releases do not "
+              "load the plugin.",
+       .cost = Cost::kStops,
+       .run = run_nccl_library},
+      {.name = "net-plugin",
+       .looks_at = "the network plugin that NCCL loads, as the loader finds it",
+       .why = "Where NCCL does not find a plugin, or finds another one, it goes on without a "
+              "message, perhaps on one node only.",
+       .cost = Cost::kStops,
+       .run = run_net_plugin},
   };
   return checks;
+}
+
+const Check& check_named(std::string_view name) {
+  return *std::find_if(all_checks().begin(), all_checks().end(),
+                       [&](const Check& one) { return one.name == name; });
 }
 
 }  // namespace gdr::tools::doctor

@@ -1,6 +1,8 @@
-// Every check of the doctor, one function a file: checks/pci_acs.cc has pci_acs().
+// Every check of the doctor: a row of the table in checks.cc, and the function that runs it in the
+// file of its subject.
 #pragma once
 
+#include <string_view>
 #include <vector>
 
 #include "tools/doctor/check.h"
@@ -11,54 +13,57 @@ namespace gdr::tools::doctor {
 // path of the bytes to the fabric, then the process and its settings.
 const std::vector<Check>& all_checks();
 
+// Returns the check of that name, which has to exist.
+const Check& check_named(std::string_view name);
+
 // GPUs and their driver (checks of memory registration included)
-Check nvidia_driver();
-Check cuda_driver();
-Check memory_registration();
-Check nv_peer_mem();
-Check bar1();
-Check gpu_rail_path();
-Check rails();
-Check nvlink();
+Observations run_nvidia_driver(const Host& host);
+Observations run_cuda_driver(const Host& host);
+Observations run_memory_registration(const Host& host);
+Observations run_nv_peer_mem(const Host& host);
+Observations run_bar1(const Host& host);
+Observations run_gpu_rail_path(const Host& host);
+Observations run_rails(const Host& host);
+Observations run_nvlink(const Host& host);
 
 // PCIe
-Check pci_acs();
-Check iommu();
-Check pcie_link();
-Check max_read_request();
-Check relaxed_ordering();
-Check numa();
+Observations run_pci_acs(const Host& host);
+Observations run_iommu(const Host& host);
+Observations run_pcie_link(const Host& host);
+Observations run_max_read_request(const Host& host);
+Observations run_relaxed_ordering(const Host& host);
+Observations run_numa(const Host& host);
 
 // Ports and fabric
-Check rdma_devices();
-Check port_state();
-Check subnet_manager();
-Check link_layer();
-Check port_rate();
-Check port_mtu();
-Check roce_gids();
-Check ip_subnets();
-Check congestion_control();
-Check error_counters();
-Check hca_firmware();
+Observations run_rdma_devices(const Host& host);
+Observations run_port_state(const Host& host);
+Observations run_subnet_manager(const Host& host);
+Observations run_link_layer(const Host& host);
+Observations run_port_rate(const Host& host);
+Observations run_port_mtu(const Host& host);
+Observations run_roce_gids(const Host& host);
+Observations run_ip_subnets(const Host& host);
+Observations run_congestion_control(const Host& host);
+Observations run_error_counters(const Host& host);
+Observations run_hca_firmware(const Host& host);
 
 // The process, the system and containers
-Check memory_lock();
-Check open_files();
-Check shm();
-Check cgroup();
-Check device_files();
-Check sysfs();
-Check numa_balancing();
+Observations run_memory_lock(const Host& host);
+Observations run_open_files(const Host& host);
+Observations run_shm(const Host& host);
+Observations run_cgroup(const Host& host);
+Observations run_device_files(const Host& host);
+Observations run_sysfs(const Host& host);
+Observations run_numa_balancing(const Host& host);
 
 // Settings and libraries
-Check nccl_transport();
-Check nccl_filters();
-Check nccl_variables();
-Check nccl_contradictions();
-Check nccl_conf();
-Check verbs_library();
-Check nccl_library();
-Check net_plugin();
+Observations run_nccl_transport(const Host& host);
+Observations run_nccl_filters(const Host& host);
+Observations run_nccl_variables(const Host& host);
+Observations run_nccl_contradictions(const Host& host);
+Observations run_nccl_conf(const Host& host);
+Observations run_verbs_library(const Host& host);
+Observations run_nccl_library(const Host& host);
+Observations run_net_plugin(const Host& host);
 
 }  // namespace gdr::tools::doctor

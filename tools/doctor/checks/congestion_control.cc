@@ -3,11 +3,11 @@
 #include <fmt/ranges.h>
 
 #include <charconv>
-#include <map>
 
 #include "plugin/config/load.h"
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/checks/fabric_ports.h"
+#include "tools/doctor/host.h"
 #include "tools/topo/shell_lines.h"
 #include "topology/sources/sysfs_files.h"
 
@@ -151,6 +151,8 @@ Observation congestion_control_of(const FabricPort& one, const LosslessSettings&
                  "and the same settings of the switches");
 }
 
+}  // namespace
+
 Observations run_congestion_control(const Host& host) {
   std::vector<FabricPort> ports = judged_ports(host);
   std::erase_if(ports, [](const FabricPort& one) { return !one.port->is_ethernet(); });
@@ -169,18 +171,6 @@ Observations run_congestion_control(const Host& host) {
     seen.push_back(congestion_control_of(one, lossless_settings(host, one), first, traffic_class));
   }
   return seen;
-}
-
-}  // namespace
-
-Check congestion_control() {
-  return {.name = "congestion-control",
-          .looks_at = "PFC, ECN and the traffic class of RoCE ports, against NCCL_IB_TC",
-          .why =
-              "Where NCCL's packets are not in the class that NICs and switches keep lossless, "
-              "congestion drops them, and each loss costs retransmissions.",
-          .cost = Cost::kSlows,
-          .run = run_congestion_control};
 }
 
 }  // namespace gdr::tools::doctor

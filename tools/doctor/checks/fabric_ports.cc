@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <map>
 
 #include "base/finding.h"
 #include "plugin/config/load.h"
-#include "tools/topo/labels.h"
+#include "tools/doctor/topology.h"
 #include "topology/ports.h"
 #include "transport/device/port_exclusion.h"
 
@@ -15,7 +17,7 @@ namespace gdr::tools::doctor {
 namespace {
 
 // The reason for which each port of the decision carries no GPU's traffic; "" for rails.
-std::map<std::string, std::string> fabric_exclusions(const topology::RailDecision& decision) {
+std::map<std::string, std::string> fabric_exclusions(const RailDecision& decision) {
   std::map<std::string, std::string> reasons;
   for (const topology::ExcludedPort& one : decision.plan.excluded) {
     reasons[topology::port_label(decision.machine, one.port)] = one.reason;
@@ -73,14 +75,14 @@ std::string fault_of_kind(const Host& host, const RdmaHca& hca, const RdmaPort& 
 }
 
 bool has_rails(const Host& host) {
-  return host.inspection.has_value() && !host.inspection->decision.machine.gpus.empty() &&
-         !host.inspection->decision.plan.rails.empty();
+  return host.inspection.has_value() && !machine_of(host).gpus.empty() &&
+         !decision_of(host).plan.rails.empty();
 }
 
 std::vector<FabricPort> fabric_ports(const Host& host) {
   std::map<std::string, std::string> reasons;
   const bool by_rails = has_rails(host);
-  if (by_rails) reasons = fabric_exclusions(host.inspection->decision);
+  if (by_rails) reasons = fabric_exclusions(decision_of(host));
   std::vector<FabricPort> ports;
   for (const RdmaHca& hca : host.ports.hcas) {
     for (const RdmaPort& port : hca.ports) {
@@ -116,6 +118,32 @@ const RdmaNetdev* netdev_of(const Host& host, const RdmaPort& port) {
   if (port.netdevs.empty()) return nullptr;
   const auto found = host.ports.netdevs.find(port.netdevs.front());
   return found == host.ports.netdevs.end() ? nullptr : &found->second;
+}
+
+std::map<std::string, std::string> uverbs_by_device(const Host& host) {
+  std::map<std::string, std::string> found;
+  for (const std::string& name : host.names("/sys/class/infiniband_verbs")) {
+    const std::string device = host.line("/sys/class/infiniband_verbs/" + name + "/ibdev");
+    if (!device.empty()) found[device] = name;
+  }
+  return found;
+}
+
+const DeviceFile* uverbs_file(const Host& host, const std::string& name) {
+  if (!host.process.uverbs.has_value()) return nullptr;
+  for (const DeviceFile& one : *host.process.uverbs) {
+    if (one.name == name) return &one;
+  }
+  return nullptr;
+}
+
+bool is_withheld(const Host& host, const std::string& name) {
+  if (!host.process.uverbs.has_value()) return false;
+  const DeviceFile* file = uverbs_file(host, name);
+  const bool is_kept = file == nullptr ? is_in_container(host) : file->error == EPERM;
+  const auto& files = *host.process.uverbs;
+  return is_kept && std::any_of(files.begin(), files.end(),
+                                [](const DeviceFile& one) { return one.error == 0; });
 }
 
 }  // namespace gdr::tools::doctor

@@ -1,6 +1,8 @@
-// What the checks of ports and of the fabric share: which ports they judge, and how they name them.
+// What the checks of ports and of the fabric share: which ports they judge, how they name them, and
+// the files of /dev/infiniband by which programs open the HCAs.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -37,5 +39,16 @@ bool has_rails(const Host& host);
 
 // Returns the network interface of a port; null where it has none, or this process cannot see it.
 const RdmaNetdev* netdev_of(const Host& host, const RdmaPort& port);
+
+// Returns the uverbs* of each RDMA device in sysfs.
+std::map<std::string, std::string> uverbs_by_device(const Host& host);
+
+// Returns the file of /dev/infiniband with that name; null where there is none, or where it was not
+// looked for.
+const DeviceFile* uverbs_file(const Host& host, const std::string& name);
+
+// Whether the file is kept from this container or job, which has others: a pod or a job often gets
+// some of the machine's HCAs, while sysfs shows all of them.
+bool is_withheld(const Host& host, const std::string& name);
 
 }  // namespace gdr::tools::doctor

@@ -2,18 +2,141 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
 
 #include "tools/doctor/checks/checks.h"
-#include "tools/doctor/host.h"
-#include "tools/doctor/joined.h"
-#include "tools/doctor/silent_file.h"
-#include "tools/topo/checks.h"
+#include "tools/doctor/topology.h"
 #include "tools/topo/reach.h"
 
 namespace gdr::tools::doctor {
 namespace {
 
-using topo::RailDecision;
+enum class Setting { kNone, kC2c, kUnsetLevel, kLevel };
+
+// A setting that lets NCCL use GPUDirect RDMA between GPUs and rails that are too far apart for it.
+struct ReachRemedy {
+  Setting setting = Setting::kNone;
+  std::string line;  // for a shell: "export NCCL_NET_GDR_LEVEL=PHB"; "" for kNone and kUnsetLevel
+  // Whether it is worth a try. Across NUMA nodes GPUDirect RDMA is mostly slower than host memory.
+  bool advised = false;
+};
+
+// Returns the first setting with which, by the prediction, all of the GPUs (indexes in
+// Machine::gpus) have GPUDirect RDMA with their own rails: NCCL_NET_GDR_C2C, a level that is not
+// set, or the level of the longest of their paths.
+ReachRemedy reach_remedy(const RailDecision& decision, const std::vector<size_t>& gpus) {
+  auto reaches_all = [&](const RailDecision& changed) {
+    return topo::gpus_out_of_reach(changed, gpus).empty();
+  };
+  const auto& all = decision.machine.gpus;
+  const bool has_c2c =
+      std::any_of(all.begin(), all.end(), [](const Gpu& gpu) { return gpu.c2c_links > 0; });
+  if (has_c2c && reaches_all(topo::with_c2c(decision)))
+    return {Setting::kC2c, "export NCCL_NET_GDR_C2C=1", true};
+  const bool has_level = decision.prediction.settings().gdr_level.has_value();
+  if (has_level && reaches_all(topo::with_level(decision, std::nullopt)))
+    return {Setting::kUnsetLevel, "", true};
+  PathClass farthest = PathClass::kLoc;
+  for (size_t gpu : gpus) farthest = std::max(farthest, decision.plan.gpus[gpu].path);
+  const std::optional<PathClass> level =
+      topo::best_level(decision, gpus, {farthest, PathClass::kSys});
+  if (!level.has_value() || !reaches_all(topo::with_level(decision, level))) return {};
+  return {Setting::kLevel, std::string("export NCCL_NET_GDR_LEVEL=") + topology::to_string(*level),
+          *level != PathClass::kSys};
+}
+
+// Where a GPU and its rail meet, in words.
+const char* meeting_text(PathClass path) {
+  switch (path) {
+    case PathClass::kPhb:
+      return "GPU and HCA meet only at the CPU (PHB)";
+    case PathClass::kSys:
+      return "GPU and HCA are on different NUMA nodes (SYS)";
+    default:
+      return "GPU and HCA are too far apart";
+  }
+}
+
+std::string fix_of_reach(const topo::Inspection& inspection, PathClass path,
+                         const std::vector<size_t>& gpus) {
+  const RailDecision& decision = inspection.decision;
+  const ReachRemedy remedy = reach_remedy(decision, gpus);
+  if (remedy.setting == Setting::kNone) {
+    return "no setting is known that helps: move an HCA below the GPU's PCIe switch, or to a slot "
+           "of its NUMA node";
+  }
+  if (remedy.setting == Setting::kUnsetLevel) {
+    return removal_text(inspection.settings, topo::kLevelVariable);
+  }
+  std::string fix = remedy.line;
+  if (remedy.setting != Setting::kLevel) return fix;
+  if (!remedy.advised) {
+    fix = "an HCA on the GPU's NUMA node; " + remedy.line +
+          " allows it as it is, mostly slower than host memory";
+  } else if (path == PathClass::kPhb) {
+    fix += ", and measure both: across some CPUs, host memory is faster";
+  }
+  if (decision.machine.switches.empty()) {
+    fix += "; in a virtual machine, NCCL_TOPO_FILE with the file of its provider";
+  }
+  return fix;
+}
+
+// What becomes of the data of a GPU that is beyond the level to its own rail, which NCCL need not
+// use.
+const char* consequence_of_reach(const RailDecision& decision, size_t gpu) {
+  const std::vector<size_t>& devices = decision.prediction.devices_of_gpu(gpu);
+  size_t direct = 0;
+  for (size_t device : devices) {
+    const topology::nccl::Verdicts verdicts = decision.prediction.verdicts(gpu, device);
+    direct += (verdicts.send.direct ? 1 : 0) + (verdicts.receive.direct ? 1 : 0);
+  }
+  if (direct == 0) return "so that all data is copied through host memory";
+  if (direct == 2 * devices.size()) return "but with the HCAs that NCCL uses in its place";
+  return "so that a part of the data is copied through host memory";
+}
+
+// Whether a setting of the user keeps a GPU from its rail, which without it would be near enough.
+// Where a rail is far away by itself NCCL leaves GPUDirect RDMA out for good reason.
+bool setting_forbids_reach(const RailDecision& decision, const std::vector<size_t>& far) {
+  return std::any_of(far.begin(), far.end(), [&](size_t gpu) {
+    const Setting setting = reach_remedy(decision, {gpu}).setting;
+    return setting == Setting::kUnsetLevel || setting == Setting::kC2c;
+  });
+}
+
+// The nearest rail of a GPU that is not usable, and would be nearer than the one it has; null where
+// there is none.
+const Rail* nearer_unusable_rail(const RailDecision& decision, size_t gpu) {
+  const Rail* nearest = nullptr;
+  PathClass path = decision.plan.gpus[gpu].path;
+  for (const Rail& rail : decision.plan.rails) {
+    const auto hca = static_cast<size_t>(rail.port.hca);
+    if (rail.usable || decision.paths.gpu_hca(gpu, hca) >= path) continue;
+    nearest = &rail;
+    path = decision.paths.gpu_hca(gpu, hca);
+  }
+  return nearest;
+}
+
+std::string rail_label(const RailDecision& decision, size_t gpu) {
+  return port_label(decision.machine, decision.plan.first_rail_of(gpu)->port);
+}
+
+// GPUs that are far from a rail only as long as a nearer one is down. No level is advised for them.
+bool has_lost_its_rail(const RailDecision& decision, size_t gpu, Findings* found) {
+  const Rail* lost = nearer_unusable_rail(decision, gpu);
+  if (lost == nullptr) return false;
+  const bool is_down = port_of(decision.machine, lost->port).state == Port::State::kDown;
+  found->push_back(
+      {FindingKind::kGdrReach, Severity::kWarning, gpu_name(decision.machine, gpu),
+       "no GPUDirect RDMA: its nearest port " + port_label(decision.machine, lost->port) + " is " +
+           (is_down ? "DOWN" : "not usable") + ", so that it shares " + rail_label(decision, gpu),
+       "bring up that port: nccl-gdr doctor --check port-state"});
+  return true;
+}
 
 // What NCCL does on a rail that is near enough. Without NVLinks it does not let HCAs read GPU
 // memory by default (NCCL_NET_GDR_READ), so that the directions may differ.
@@ -30,8 +153,8 @@ std::string gpudirect_near_rail(const topo::Verdicts& verdicts) {
 }
 
 Observation gpu_near_rail(const RailDecision& decision, size_t gpu) {
-  const topology::Machine& machine = decision.machine;
-  const std::string name = topo::gpu_name(machine, gpu);
+  const Machine& machine = decision.machine;
+  const std::string name = gpu_name(machine, gpu);
   const topology::Rail* rail = decision.plan.first_rail_of(gpu);
   if (rail == nullptr) {
     return unknown(name, "it has no rail", "look at nccl-gdr doctor --check rails");
@@ -44,37 +167,48 @@ Observation gpu_near_rail(const RailDecision& decision, size_t gpu) {
                         gpudirect_near_rail(topology::verdicts_between(decision, gpu, hca))));
 }
 
-Observations run_gpu_rail_path(const Host& host) {
-  if (!host.inspection.has_value()) {
-    return {unknown("", "the topology is unknown: " + topo::clean_text(host.inspection_error),
-                    "mount /sys")};
+}  // namespace
+
+// Names GPUs with one reason and consequence together, on every machine, since NCCL says nothing
+// when it does without GPUDirect RDMA.
+void judge_reach(const Host& host, Findings* found) {
+  const RailDecision& decision = decision_of(host);
+  std::vector<size_t> far = topo::gpus_out_of_reach(decision);
+  std::erase_if(far, [&](size_t gpu) { return has_lost_its_rail(decision, gpu, found); });
+  std::map<std::pair<std::string, std::string>, std::vector<size_t>> gpus_by_reason;
+  for (const size_t gpu : far) {
+    gpus_by_reason[{topo::out_of_reach(decision, gpu)->reason, consequence_of_reach(decision, gpu)}]
+        .push_back(gpu);
   }
-  const RailDecision& decision = host.inspection->decision;
+  // A setting is the same on the whole machine.
+  const Severity severity =
+      setting_forbids_reach(decision, far) ? Severity::kError : Severity::kWarning;
+  for (const auto& [text, gpus] : gpus_by_reason) {
+    const auto& [reason, consequence] = text;
+    std::set<std::string> rails;
+    for (const size_t gpu : gpus) rails.insert(rail_label(decision, gpu));
+    const PathClass path = decision.plan.gpus[gpus[0]].path;
+    found->push_back({FindingKind::kGdrReach, severity, short_list(gpu_labels(gpus)),
+                      "no GPUDirect RDMA with the own rail (" +
+                          short_list({rails.begin(), rails.end()}) + "), " + consequence + ": " +
+                          meeting_text(path) + ", and " + reason,
+                      fix_of_reach(*host.inspection, path, gpus)});
+  }
+}
+
+Observations run_gpu_rail_path(const Host& host) {
+  const RailDecision& decision = decision_of(host);
   if (decision.machine.gpus.empty())
     return {nothing_on(host, "there is no GPU that could have a rail")};
   if (decision.machine.hcas.empty())
     return {nothing_on(host, "there is no HCA that could be a rail")};
   const std::vector<size_t> far = topo::gpus_out_of_reach(decision);
-  Observations seen = findings_of(host, gpu_rail_path().kinds);
+  Observations seen = findings_of(host, check_named("gpu-rail-path").kinds);
   for (size_t gpu = 0; gpu < decision.machine.gpus.size(); ++gpu) {
     const bool is_far = std::find(far.begin(), far.end(), gpu) != far.end();
     if (!is_far) seen.push_back(gpu_near_rail(decision, gpu));
   }
   return with_joined_subjects(std::move(seen));
-}
-
-}  // namespace
-
-Check gpu_rail_path() {
-  return {.name = "gpu-rail-path",
-          .looks_at = "the path from each GPU to its rail, and whether NCCL allows GPUDirect there",
-          .why =
-              "NCCL copies through host memory where the path is longer than its level for "
-              "GPUDirect RDMA (NCCL_NET_GDR_LEVEL), and logs nothing.",
-          .cost = Cost::kHalves,
-          .kinds = {FindingKind::kGdrReach},
-          .of_silent_file = silent_file::of_rails,
-          .run = run_gpu_rail_path};
 }
 
 }  // namespace gdr::tools::doctor

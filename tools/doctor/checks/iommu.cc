@@ -7,13 +7,12 @@
 #include <fmt/format.h>
 
 #include <map>
-#include <set>
 #include <sstream>
 #include <system_error>
 
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/pci_functions.h"
-#include "tools/topo/checks.h"
+#include "tools/doctor/topology.h"
 #include "topology/sources/selection.h"
 #include "topology/sources/sysfs_files.h"
 
@@ -63,10 +62,10 @@ bool is_translated(const Host& host, const topology::Bdf& bdf) {
 }
 
 IommuTypes types_of_hcas(const Host& host) {
-  const topology::Machine& machine = host.inspection->decision.machine;
+  const Machine& machine = machine_of(host);
   IommuTypes types;
   for (const size_t hca : rail_hcas(host)) {
-    types[iommu_type_of(host, *machine.hcas[hca].bdf)].push_back(topo::hca_name(machine, hca));
+    types[iommu_type_of(host, *machine.hcas[hca].bdf)].push_back(hca_name(machine, hca));
   }
   return types;
 }
@@ -74,7 +73,7 @@ IommuTypes types_of_hcas(const Host& host) {
 // Whether translation takes traffic of some pair off a switch that the two share.
 bool takes_a_detour(const Host& host) {
   for (const GpuRailPair& pair : gpu_rail_pairs(host)) {
-    const topology::Bdf& hca = *host.inspection->decision.machine.hcas[pair.hca].bdf;
+    const topology::Bdf& hca = *machine_of(host).hcas[pair.hca].bdf;
     if (!pair.is_direct || pair.turning_ports.empty() || !is_translated(host, hca)) continue;
     if (!is_ats_enabled(host, hca).value_or(false)) return true;
   }
@@ -83,7 +82,7 @@ bool takes_a_detour(const Host& host) {
 
 Observation translated_hcas(const Host& host, const std::string& type,
                             const std::vector<std::string>& hcas) {
-  const topology::Machine& machine = host.inspection->decision.machine;
+  const Machine& machine = machine_of(host);
   const std::string subject = topo::short_list(hcas);
   const std::string evidence = fmt::format(
       "the IOMMU translates the HCA's addresses: its IOMMU group has type {} (iommu_group/type in "
@@ -124,13 +123,13 @@ Observation hcas_of_type(const Host& host, const std::string& type,
 // CUDA does not support copies between GPUs over PCIe with a translating IOMMU, but for virtual
 // machines (CUDA Programming Guide, "IOMMU on Linux").
 void add_translated_gpus(const Host& host, Observations* seen) {
-  const topology::Machine& machine = host.inspection->decision.machine;
+  const Machine& machine = machine_of(host);
   if (machine.cpu.arch != "x86_64" || is_virtual_machine(host)) return;
   std::vector<std::string> names;
   for (size_t i = 0; i < machine.gpus.size(); ++i) {
     const topology::Gpu& gpu = machine.gpus[i];
     if (!is_translated(host, gpu.bdf) || gpu.ids.vendor != topology::kNvidia) continue;
-    if (machine.gpu_links_known && gpu.nvlinks.empty()) names.push_back(topo::gpu_name(machine, i));
+    if (machine.gpu_links_known && gpu.nvlinks.empty()) names.push_back(gpu_name(machine, i));
   }
   if (names.size() < 2) return;
   seen->push_back(
@@ -141,9 +140,10 @@ void add_translated_gpus(const Host& host, Observations* seen) {
               kIommuFix));
 }
 
+}  // namespace
+
 Observations run_iommu(const Host& host) {
-  std::error_code absent;
-  if (!fs::is_directory(host.path("/sys/kernel"), absent)) {
+  if (!host.exists("/sys/kernel")) {
     return {unknown("", "there is no /sys/kernel", "mount the machine's /sys")};
   }
   if (!has_iommu_groups(host)) {
@@ -164,19 +164,6 @@ Observations run_iommu(const Host& host) {
         ok("", "an IOMMU is in use, and there is no HCA with a rail; " + iommu_words(host)));
   }
   return seen;
-}
-
-}  // namespace
-
-Check iommu() {
-  return {.name = "iommu",
-          .looks_at = "whether an IOMMU translates the addresses of HCAs and GPUs",
-          .why =
-              "Translated requests for GPU memory go up to the CPU's root complex and back, even "
-              "below one switch.",
-          .cost = Cost::kSlows,
-          .kinds = {FindingKind::kIommu},
-          .run = run_iommu};
 }
 
 }  // namespace gdr::tools::doctor

@@ -1,20 +1,120 @@
 // Whether the HCAs of the rails can register the memory of the GPUs, and by which path.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdio>
 #include <set>
+#include <vector>
 
 #include "plugin/config/load.h"
 #include "plugin/config/topology_options.h"
 #include "tools/doctor/checks/checks.h"
-#include "tools/doctor/gpu_registration.h"
-#include "tools/doctor/host.h"
-#include "tools/doctor/joined.h"
 #include "tools/doctor/nvidia_files.h"
-#include "tools/doctor/silent_file.h"
-#include "tools/topo/checks.h"
+#include "tools/doctor/topology.h"
+#include "tools/topo/rdma_devices.h"
+#include "topology/sources/selection.h"
+#include "transport/device/peermem.h"
 
 namespace gdr::tools::doctor {
 namespace {
+
+enum class Works : uint8_t { kNo, kUnknown, kYes };
+
+// Whether one registration path works, and the reason, as a part of a sentence.
+struct PathState {
+  Works works = Works::kUnknown;
+  std::string text;
+};
+
+// Linux 5.12 was the first to register dma-bufs with an HCA. False for a release that is unknown.
+bool is_before_dmabuf(const std::string& kernel) {
+  int major = 0, minor = 0;
+  if (std::sscanf(kernel.c_str(), "%d.%d", &major, &minor) != 2) return false;
+  return major < 5 || (major == 5 && minor < 12);
+}
+
+// The part of dma-buf that is the HCA's: the kernel, the verbs library and the HCA's driver.
+PathState import_of_dmabuf(const Host& host, const std::string& hca) {
+  const auto fact = host.gpus.hcas.find(hca);
+  if (fact == host.gpus.hcas.end()) {
+    return {Works::kUnknown, "only its driver shows whether the HCA registers dma-bufs"};
+  }
+  const std::string kernel = kernel_release_of(host);
+  if (fact->second.dmabuf) {
+    return {Works::kYes, "Linux " + kernel + ", libibverbs and the HCA's driver register them"};
+  }
+  if (host.gpus.verbs_has_dmabuf == false) {
+    return {Works::kNo, "libibverbs has no ibv_reg_dmabuf_mr (rdma-core 34 and newer have it)"};
+  }
+  if (is_before_dmabuf(kernel)) {
+    return {Works::kNo, "Linux " + kernel + " registers none (5.12 and newer do)"};
+  }
+  return {Works::kNo, "the HCA's driver registers none, as ibv_reg_dmabuf_mr reports"};
+}
+
+// The part of dma-buf that is that of the machine's NVIDIA GPUs, the export. What CUDA reports
+// counts more than what follows from the kernel modules.
+PathState export_of_dmabuf(const Host& host) {
+  std::vector<std::string> without;
+  bool any_known = false;
+  for (const NvidiaGpu& gpu : nvidia_gpus(host).value_or(std::vector<NvidiaGpu>{})) {
+    const auto fact = host.gpus.gpus.find(gpu.bdf);
+    const bool known = fact != host.gpus.gpus.end() && fact->second.exports_dmabuf.has_value();
+    any_known = any_known || known;
+    if (known && !*fact->second.exports_dmabuf) without.push_back(nvidia_gpu_label(host, gpu.bdf));
+  }
+  const NvidiaModule module = nvidia_module(host);
+  const std::string modules =
+      !module.is_open.has_value()
+          ? ""
+          : fmt::format(" ({} kernel modules {})", *module.is_open ? "open" : "proprietary",
+                        module.version);
+  if (!without.empty()) {
+    return {Works::kNo, "CUDA exports no dma-buf of " + short_list(without) + modules};
+  }
+  if (any_known) return {Works::kYes, "CUDA exports dma-bufs" + modules};
+  if (!module.is_open.has_value()) {
+    return {Works::kUnknown, "whether NVIDIA's kernel modules are the open ones is unknown"};
+  }
+  if (*module.is_open) return {Works::kYes, "NVIDIA's open kernel modules export dma-bufs"};
+  return {Works::kNo, "NVIDIA's kernel modules are the proprietary ones, which export no dma-buf"};
+}
+
+// By dma-buf: `exported` is export_of_dmabuf(); the rest is the kernel, the verbs library and the
+// HCA's driver.
+PathState by_dmabuf(const Host& host, const PathState& exported, const std::string& hca) {
+  if (exported.works == Works::kNo) return exported;
+  const PathState imported = import_of_dmabuf(host, hca);
+  if (imported.works == Works::kNo) return imported;
+  return {std::min(exported.works, imported.works), exported.text + ", and " + imported.text};
+}
+
+// By the address, which takes the module nvidia-peermem.
+PathState by_peermem(const Host& host, const std::string& hca) {
+  const auto fact = host.gpus.hcas.find(hca);
+  const transport::Peermem found = fact != host.gpus.hcas.end()
+                                       ? fact->second.peermem
+                                       : transport::probe_peermem(host.path("/sys").string());
+  if (found.kind == transport::PeermemKind::kUnknown) {
+    return {Works::kUnknown, "whether nvidia-peermem is loaded is unknown, without /sys/module"};
+  }
+  if (!transport::is_present(found)) return {Works::kNo, "nvidia-peermem is not loaded"};
+  const bool legacy = found.kind == transport::PeermemKind::kNvPeerMem;
+  return {Works::kYes,
+          fmt::format("{}{} is loaded (/sys/{})", legacy ? "nv_peer_mem" : "nvidia-peermem",
+                      found.version.empty() ? "" : " " + topo::clean_text(found.version),
+                      found.found_at)};
+}
+
+// Whether the kernel has the interface that nvidia-peermem registers with. Linux itself lacks it;
+// the HCA vendor's drivers and some distributions add it. Without it, the module's init function
+// returns EINVAL (kernel-open/nvidia-peermem/nvidia-peermem.c of NVIDIA's kernel modules). True
+// where the symbols of the kernel cannot be read.
+bool kernel_accepts_peermem(const Host& host) {
+  const std::string symbols = host.read("/proc/kallsyms").value_or("");
+  return symbols.find(" ib_register_peer_memory_client") != std::string::npos ||
+         symbols.find("[ib_core]") == std::string::npos;
+}
 
 constexpr char kNoGpuDirectByGpu[] =
     "CUDA reports that it has no GPUDirect RDMA (CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED is "
@@ -27,8 +127,8 @@ std::set<std::string> registering_hcas(const Host& host) {
     for (const auto& [name, unused] : host.gpus.hcas) names.insert(name);
     return names;
   }
-  const topo::RailDecision& decision = host.inspection->decision;
-  for (const auto& [hca, unused] : topo::rails_by_hca(decision.plan)) {
+  const RailDecision& decision = decision_of(host);
+  for (const auto& [hca, unused] : rails_by_hca(decision.plan)) {
     names.insert(decision.machine.hcas[static_cast<size_t>(hca)].name);
   }
   if (!names.empty()) return names;
@@ -113,6 +213,40 @@ Observations gpus_without_gpudirect(const Host& host) {
   return seen;
 }
 
+bool has_nvidia_gpus(const Machine& machine) {
+  return !machine.gpus.empty() && machine.gpus[0].ids.vendor == topology::kNvidia;
+}
+
+// How a GPU of another vendor gets GPUDirect RDMA.
+constexpr char kOtherDriver[] =
+    "use a kernel and a GPU driver with dma-buf and peer-to-peer DMA, or the driver's module for "
+    "peer memory";
+
+// HCAs of rails that are known to lack GPUDirect RDMA. Network interfaces without an RDMA device
+// are no HCAs; returns whether all rails are such.
+bool check_hca_registration(const RailDecision& decision, Findings* found) {
+  const Machine& machine = decision.machine;
+  std::vector<std::string> hcas;
+  bool any = false;
+  for (const auto& [hca, unused] : rails_by_hca(decision.plan)) {
+    const Hca& one = machine.hcas[static_cast<size_t>(hca)];
+    if (!topo::is_rdma_device(machine, one)) continue;
+    any = true;
+    if (!one.gpudirect.value_or(true)) hcas.push_back(one.name);
+  }
+  if (!hcas.empty() && !machine.gpus.empty()) {
+    found->push_back({FindingKind::kNoGpuDirect, Severity::kError, short_list(hcas),
+                      "cannot register GPU memory: neither dma-buf nor nvidia-peermem",
+                      has_nvidia_gpus(machine)
+                          ? "load the kernel module nvidia-peermem, or use a kernel and a driver "
+                            "with dma-buf"
+                          : kOtherDriver});
+  }
+  return !any && !decision.plan.rails.empty();
+}
+
+}  // namespace
+
 Observations run_memory_registration(const Host& host) {
   if (!has_driven_nvidia_gpu(host)) {
     return {nothing_on(
@@ -130,18 +264,22 @@ Observations run_memory_registration(const Host& host) {
   return with_joined_subjects(std::move(seen));
 }
 
-}  // namespace
-
-Check memory_registration() {
-  return {.name = "memory-registration",
-          .looks_at = "whether the rails' HCAs can register GPU memory: dma-buf or nvidia-peermem",
-          .why =
-              "GPUDirect RDMA needs one of the two; without, all data is copied through host "
-              "memory.",
-          .cost = Cost::kHalves,
-          .kinds = {FindingKind::kNoGpuDirect},
-          .of_silent_file = silent_file::of_registration,
-          .run = run_memory_registration};
+// HCAs of rails, and GPUs, that are known to lack GPUDirect RDMA.
+void judge_registration(const Host& host, Findings* found) {
+  const RailDecision& decision = decision_of(host);
+  const Machine& machine = decision.machine;
+  if (check_hca_registration(decision, found)) return;
+  std::vector<size_t> gpus;
+  for (size_t gpu = 0; gpu < machine.gpus.size(); ++gpu) {
+    if (!machine.gpus[gpu].gpudirect.value_or(true)) gpus.push_back(gpu);
+  }
+  if (gpus.empty()) return;
+  found->push_back(
+      {FindingKind::kNoGpuDirect, Severity::kError, short_list(gpu_labels(gpus)),
+       "the driver offers no GPUDirect RDMA on the GPU",
+       has_nvidia_gpus(machine)
+           ? "use a data-center GPU with NVIDIA's open kernel modules, and look at its driver"
+           : kOtherDriver});
 }
 
 }  // namespace gdr::tools::doctor

@@ -10,7 +10,7 @@
 
 #include "plugin/config/values.h"
 #include "tools/doctor/checks/checks.h"
-#include "tools/doctor/host.h"
+#include "tools/doctor/topology.h"
 #include "tools/topo/shell_lines.h"
 
 namespace gdr::tools::doctor {
@@ -32,38 +32,31 @@ bool is_blank(char c) { return c == ' ' || c == '\t'; }
 
 // Says what is wrong with a line; nothing where it is as it should be.
 std::optional<Observation> judge_conf_line(const ConfLine& line) {
-  const std::string shown = config::printable(line.text);
   const size_t equals = line.text.find('=');
-  if (equals == std::string::npos) {
-    return warning(line.label(), fmt::format("\"{}\" has no '=', so that NCCL ignores it", shown),
-                   "write NAME=VALUE, or '#' at the start of the line");
-  }
   const std::string name = line.text.substr(0, equals), value = line.text.substr(equals + 1);
-  if (name.starts_with("export ")) {
-    return warning(line.label(),
-                   fmt::format("\"{}\": NCCL takes \"export\" for a part of the name", shown),
-                   "remove the word export");
-  }
-  if (name.find_first_of(" \t") != std::string::npos) {
-    return warning(line.label(),
-                   fmt::format("\"{}\": blanks in front of '=' or of the name are a part of the "
-                               "name, so that NCCL does not know it",
-                               shown),
-                   "remove the blanks");
-  }
-  if (!value.empty() && (value.front() == '"' || value.front() == '\'')) {
-    return warning(line.label(), fmt::format("\"{}\": the quotes are a part of the value", shown),
-                   "remove the quotes");
-  }
-  if (value.find(" #") != std::string::npos) {
-    return warning(line.label(),
-                   fmt::format("\"{}\": a comment behind a value is a part of it", shown),
-                   "write the comment in a line of its own");
-  }
-  if (!value.empty() && (is_blank(value.front()) || is_blank(value.back()))) {
-    return warning(line.label(),
-                   fmt::format("\"{}\": blanks around the value are a part of it", shown),
-                   "remove the blanks");
+  const bool is_quoted = value.starts_with('"') || value.starts_with('\'');
+  const bool is_padded = !value.empty() && (is_blank(value.front()) || is_blank(value.back()));
+  const struct {
+    bool is_there;
+    const char* text;
+    const char* fix;
+  } faults[] = {
+      {equals == std::string::npos, " has no '=', so that NCCL ignores it",
+       "write NAME=VALUE, or '#' at the start of the line"},
+      {name.starts_with("export "), ": NCCL takes \"export\" for a part of the name",
+       "remove the word export"},
+      {name.find_first_of(" \t") != std::string::npos,
+       ": blanks in front of '=' or of the name are a part of the name, so that NCCL does not know "
+       "it",
+       "remove the blanks"},
+      {is_quoted, ": the quotes are a part of the value", "remove the quotes"},
+      {value.find(" #") != std::string::npos, ": a comment behind a value is a part of it",
+       "write the comment in a line of its own"},
+      {is_padded, ": blanks around the value are a part of it", "remove the blanks"}};
+  for (const auto& fault : faults) {
+    if (!fault.is_there) continue;
+    return warning(line.label(), fmt::format("\"{}\"{}", config::printable(line.text), fault.text),
+                   fault.fix);
   }
   return {};
 }
@@ -147,21 +140,13 @@ void judge_conf_file(const Host& host, const std::string& file, Observations* se
   judge_overridden(host, file, seen);
 }
 
+}  // namespace
+
 Observations run_nccl_conf(const Host& host) {
   Observations seen;
   for (const std::string& file : conf_files(host)) judge_conf_file(host, file, &seen);
   if (seen.empty()) seen.push_back(ok("", "there is no configuration file of NCCL"));
   return seen;
-}
-
-}  // namespace
-
-Check nccl_conf() {
-  return {.name = "nccl-conf",
-          .looks_at = "NCCL's configuration files: NCCL_CONF_FILE or ~/.nccl.conf, /etc/nccl.conf",
-          .why = "NCCL reads these files without a message about what it ignores.",
-          .cost = Cost::kRisk,
-          .run = run_nccl_conf};
 }
 
 }  // namespace gdr::tools::doctor

@@ -8,10 +8,8 @@
 #include "plugin/config/load.h"
 #include "plugin/config/values.h"
 #include "tools/doctor/checks/checks.h"
-#include "tools/doctor/checks/fabric_ports.h"
-#include "tools/doctor/host.h"
 #include "tools/doctor/nccl_settings.h"
-#include "tools/doctor/silent_file.h"
+#include "tools/doctor/topology.h"
 #include "tools/topo/shell_lines.h"
 #include "topology/model.h"
 
@@ -29,7 +27,7 @@ std::vector<std::pair<std::string, int>> all_ports(const Host& host) {
     }
   }
   if (!ports.empty() || !host.inspection.has_value()) return ports;
-  for (const topology::Hca& hca : host.inspection->decision.machine.hcas) {
+  for (const topology::Hca& hca : machine_of(host).hcas) {
     for (const topology::Port& port : hca.ports) ports.emplace_back(hca.name, port.number);
   }
   for (const transport::SkippedPort& one : host.inspection->not_offered) {
@@ -185,6 +183,8 @@ void judge_pkey_index(const Host& host, const config::Options& options, Observat
   }
 }
 
+}  // namespace
+
 Observations run_nccl_filters(const Host& host) {
   const config::Options options = config::load(host.environment, nullptr);
   Observations seen;
@@ -195,19 +195,6 @@ Observations run_nccl_filters(const Host& host) {
     seen.push_back(nothing_set(host, "NCCL_IB_HCA, NCCL_SOCKET_IFNAME and NCCL_IB_PKEY are unset"));
   }
   return seen;
-}
-
-}  // namespace
-
-Check nccl_filters() {
-  return {
-      .name = "nccl-filters",
-      .looks_at = "whether NCCL_IB_HCA, NCCL_SOCKET_IFNAME and NCCL_IB_PKEY fit this machine",
-      .why = "A filter that matches nothing leaves NCCL without an HCA or without an interface.",
-      .cost = Cost::kStops,
-      .kinds = {FindingKind::kHcaUnmatched},
-      .of_silent_file = silent_file::of_filters,
-      .run = run_nccl_filters};
 }
 
 }  // namespace gdr::tools::doctor

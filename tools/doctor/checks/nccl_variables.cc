@@ -1,5 +1,4 @@
-// Variables that do nothing, or not what is meant, each by itself. Those that contradict each other
-// are in nccl_contradictions.cc.
+// Variables that do nothing, or not what is meant.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,12 +6,10 @@
 #include <system_error>
 
 #include "plugin/config/load.h"
-#include "plugin/config/values.h"
 #include "tools/doctor/checks/checks.h"
-#include "tools/doctor/host.h"
 #include "tools/doctor/nccl_names.h"
 #include "tools/doctor/nccl_settings.h"
-#include "tools/doctor/silent_file.h"
+#include "tools/doctor/topology.h"
 #include "tools/topo/nccl_settings.h"
 #include "topology/gdr_level.h"
 
@@ -121,7 +118,7 @@ void judge_file(const Host& host, const char* name, Observations* seen) {
 
 bool has_nvlinks(const Host& host) {
   if (!host.inspection.has_value()) return false;
-  const std::vector<topology::Gpu>& gpus = host.inspection->decision.machine.gpus;
+  const std::vector<topology::Gpu>& gpus = machine_of(host).gpus;
   return std::any_of(gpus.begin(), gpus.end(),
                      [](const topology::Gpu& gpu) { return !gpu.nvlinks.empty(); });
 }
@@ -130,26 +127,52 @@ bool has_nvlinks(const Host& host) {
 // and NCCL_P2P_DISABLE is needed on some machines without NVLink.
 void judge_leftovers(const Host& host, Observations* seen) {
   const size_t gpus = gpu_count(host);
-  if (nccl_number(host, "NCCL_P2P_DISABLE") == 1 && has_nvlinks(host)) {
-    seen->push_back(
-        warning("NCCL_P2P_DISABLE",
-                value_text(host, "NCCL_P2P_DISABLE") + ": GPUs do not use the NVLinks between them",
-                unset_text(host, "NCCL_P2P_DISABLE")));
-  }
-  if (nccl_number(host, "NCCL_SHM_DISABLE") == 1 && gpus > 1 && !has_nvlinks(host)) {
-    seen->push_back(warning("NCCL_SHM_DISABLE",
-                            value_text(host, "NCCL_SHM_DISABLE") +
-                                ": GPUs of this machine without peer-to-peer access exchange data "
-                                "over the network",
-                            unset_text(host, "NCCL_SHM_DISABLE")));
-  }
-  if (nccl_number(host, "NCCL_NET_GDR_READ") == 0 && gpus > 0) {
-    seen->push_back(warning("NCCL_NET_GDR_READ",
-                            value_text(host, "NCCL_NET_GDR_READ") +
-                                ": everything that GPUs send is copied through host memory",
-                            unset_text(host, "NCCL_NET_GDR_READ")));
+  const struct {
+    const char* name;
+    long long value;
+    bool costs;
+    const char* effect;
+  } leftovers[] = {
+      {"NCCL_P2P_DISABLE", 1, has_nvlinks(host), "GPUs do not use the NVLinks between them"},
+      {"NCCL_SHM_DISABLE", 1, gpus > 1 && !has_nvlinks(host),
+       "GPUs of this machine without peer-to-peer access exchange data over the "
+       "network"},
+      {"NCCL_NET_GDR_READ", 0, gpus > 0,
+       "everything that GPUs send is copied through host memory"}};
+  for (const auto& one : leftovers) {
+    if (!one.costs || nccl_number(host, one.name) != one.value) continue;
+    seen->push_back(warning(one.name, value_text(host, one.name) + ": " + one.effect,
+                            unset_text(host, one.name)));
   }
 }
+
+// A variable that another one makes useless.
+struct Contradiction {
+  const char* name;
+  bool is_useless;  // where it is set
+  std::string with;
+};
+
+// NCCL_IB_GID_INDEX is used as it is, whatever describes the GID.
+std::vector<Contradiction> contradictions(const Host& host) {
+  const config::Options options = config::load(host.environment, nullptr);
+  const bool has_one_pair = options.qps_per_connection == 1;
+  const std::string forced_gid = setting_text(host, "NCCL_IB_GID_INDEX");
+  const std::string merging = setting_text(host, "NCCL_IB_MERGE_NICS");
+  return {{"NCCL_IB_ROCE_VERSION_NUM", options.gid_index >= 0, forced_gid},
+          {"NCCL_IB_ADDR_FAMILY", options.gid_index >= 0, forced_gid},
+          {"NCCL_IB_ADDR_RANGE", options.gid_index >= 0, forced_gid},
+          {"NCCL_IB_SPLIT_DATA_ON_QPS", options.split_data_on_qps && has_one_pair,
+           "one queue pair for each connection (NCCL_IB_QPS_PER_CONNECTION)"},
+          {"NCCL_IB_AR_THRESHOLD", options.adaptive_routing == 0,
+           setting_text(host, "NCCL_IB_ADAPTIVE_ROUTING")},
+          {"NCCL_NET_MERGE_LEVEL", !options.merge_nics, merging},
+          {"NCCL_NET_FORCE_MERGE", !options.merge_nics, merging},
+          {"NCCL_P2P_LEVEL", nccl_number(host, "NCCL_P2P_DISABLE") == 1,
+           setting_text(host, "NCCL_P2P_DISABLE")}};
+}
+
+}  // namespace
 
 Observations run_nccl_variables(const Host& host) {
   const config::Description description = config::describe(host.environment);
@@ -174,20 +197,17 @@ Observations run_nccl_variables(const Host& host) {
   return {nothing_set(host, "no variable of NCCL or the plugin is set")};
 }
 
-}  // namespace
-
-Check nccl_variables() {
-  return {.name = "nccl-variables",
-          .looks_at = "NCCL_* and GDR_NCCL_* variables that do nothing or not what is meant",
-          .why =
-              "NCCL ignores what it does not know and reads some values differently from the "
-              "guides, without a message.",
-          .cost = Cost::kRisk,
-          .kinds = {FindingKind::kBadValue, FindingKind::kListEntry, FindingKind::kUnknownVariable,
-                    FindingKind::kNoEffect, FindingKind::kMlx5Locks, FindingKind::kGdrLevel,
-                    FindingKind::kNcclRelease},
-          .of_silent_file = silent_file::is_good,
-          .run = run_nccl_variables};
+Observations run_nccl_contradictions(const Host& host) {
+  Observations seen;
+  for (const Contradiction& one : contradictions(host)) {
+    if (!one.is_useless || !nccl_setting(host, one.name).has_value()) continue;
+    seen.push_back(warning(
+        one.name, fmt::format("{} has no effect with {}", value_text(host, one.name), one.with),
+        fmt::format("{}, or the other", unset_text(host, one.name))));
+  }
+  if (!seen.empty()) return seen;
+  constexpr char kHealthy[] = "no two variables that are set contradict each other";
+  return {host.environment.empty() ? nothing_set(host, kHealthy) : ok("", kHealthy)};
 }
 
 }  // namespace gdr::tools::doctor

@@ -3,20 +3,23 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <set>
 
 #include "tools/doctor/checks/checks.h"
-#include "tools/doctor/host.h"
-#include "tools/doctor/silent_file.h"
-#include "tools/topo/checks.h"
+#include "tools/doctor/topology.h"
 #include "topology/cpu_mask.h"
 
 namespace gdr::tools::doctor {
 namespace {
 
+bool has_unknown_node(const Machine& machine, const Attachment& at) {
+  return at.numa < 0 || machine.numa_nodes[static_cast<size_t>(at.numa)].id < 0;
+}
+
 constexpr char kProcessStatus[] = "/proc/self/status";
 
-size_t numa_nodes_of(const topology::Machine& machine) {
+size_t numa_nodes_of(const Machine& machine) {
   return static_cast<size_t>(
       std::count_if(machine.numa_nodes.begin(), machine.numa_nodes.end(),
                     [](const topology::NumaNode& node) { return node.id >= 0; }));
@@ -24,13 +27,9 @@ size_t numa_nodes_of(const topology::Machine& machine) {
 
 // The list of CPUs that this process may run on, as "0-31,64-95"; "" where unknown.
 std::string allowed_cpus(const Host& host) {
-  constexpr std::string_view kKey = "\nCpus_allowed_list:";
-  const std::string status = host.read(kProcessStatus).value_or("");
-  const size_t at = status.find(kKey);
-  if (at == std::string::npos) return "";
-  const size_t from = status.find_first_not_of(" \t", at + kKey.size());
-  const size_t to = status.find('\n', at + kKey.size());
-  return from == std::string::npos || from >= to ? "" : status.substr(from, to - from);
+  const std::string list = host.line_of(kProcessStatus, "Cpus_allowed_list:").value_or("");
+  const size_t from = list.find_first_not_of(" \t");
+  return from == std::string::npos ? "" : list.substr(from);
 }
 
 std::set<int> cpu_numbers(const std::string& list) {
@@ -40,7 +39,7 @@ std::set<int> cpu_numbers(const std::string& list) {
 }
 
 // Whether the process may run on some CPU of the node, as far as that is known.
-bool reaches_node(const topology::Machine& machine, int node, const std::set<int>& allowed) {
+bool reaches_node(const Machine& machine, int node, const std::set<int>& allowed) {
   if (node < 0) return true;
   const auto cpus = topology::cpus_in(machine.numa_nodes[static_cast<size_t>(node)].cpus);
   if (!cpus.has_value() || cpus->empty()) return true;
@@ -50,7 +49,7 @@ bool reaches_node(const topology::Machine& machine, int node, const std::set<int
 // Only where the process is restricted: a launcher may have bound it as the rank of one GPU, or a
 // container may have CPUs of one socket and all GPUs.
 void add_affinity(const Host& host, Observations* seen) {
-  const topology::Machine& machine = host.inspection->decision.machine;
+  const Machine& machine = machine_of(host);
   const std::string list = allowed_cpus(host);
   const std::set<int> allowed = cpu_numbers(list);
   if (!host.is_live || allowed.empty() || machine.gpus.empty()) return;
@@ -58,7 +57,7 @@ void add_affinity(const Host& host, Observations* seen) {
   std::vector<std::string> far;
   for (size_t i = 0; i < machine.gpus.size(); ++i) {
     if (!reaches_node(machine, machine.gpus[i].at.numa, allowed)) {
-      far.push_back(topo::gpu_name(machine, i));
+      far.push_back(gpu_name(machine, i));
     }
   }
   const std::string evidence = fmt::format(
@@ -75,10 +74,43 @@ void add_affinity(const Host& host, Observations* seen) {
   }
 }
 
+// A bit mask: 1 balances between nodes, 2 only moves cold pages to slow memory
+// (kernel documentation, admin-guide/sysctl/kernel.rst).
+constexpr char kNumaBalancingFile[] = "/proc/sys/kernel/numa_balancing";
+
+// "0" is one node; "0-1" and "0,8" are several.
+bool has_several_nodes(const Host& host) {
+  return host.line("/sys/devices/system/node/online").find_first_of("-,") != std::string::npos;
+}
+
+}  // namespace
+
+// On a machine of one node every device is near it, whatever the firmware states. In a file of
+// NCCL, devices of unknown node are on a CPU of their own beside that node.
+void judge_numa_nodes(const Host& host, Findings* found) {
+  const Machine& machine = machine_of(host);
+  const size_t nodes = numa_nodes_of(machine);
+  if (nodes < (machine.nccl_file ? 1 : 2)) return;
+  std::vector<std::string> names;
+  for (size_t i = 0; i < machine.gpus.size(); ++i) {
+    if (has_unknown_node(machine, machine.gpus[i].at)) names.push_back(gpu_name(machine, i));
+  }
+  for (size_t i = 0; i < machine.hcas.size(); ++i) {
+    const Hca& hca = machine.hcas[i];
+    if (hca.bdf.has_value() && has_unknown_node(machine, hca.at)) {
+      names.push_back(hca_name(machine, i));
+    }
+  }
+  if (names.empty()) return;
+  found->push_back(
+      {FindingKind::kNuma, Severity::kWarning, short_list(names),
+       "the NUMA node is unknown (numa_node is -1), so that NCCL places them wrongly",
+       "update the firmware, or write the node to numa_node in the device's folder of sysfs"});
+}
+
 Observations run_numa(const Host& host) {
-  if (!host.inspection.has_value()) return {unknown("", host.inspection_error, "")};
-  const topology::Machine& machine = host.inspection->decision.machine;
-  Observations seen = findings_of(host, numa().kinds);
+  const Machine& machine = machine_of(host);
+  Observations seen = findings_of(host, check_named("numa").kinds);
   const size_t nodes = numa_nodes_of(machine);
   if (nodes == 0) {
     return {unknown("", "no NUMA node is known", "mount the machine's /sys/devices/system/node")};
@@ -97,18 +129,31 @@ Observations run_numa(const Host& host) {
   return seen;
 }
 
-}  // namespace
-
-Check numa() {
-  return {.name = "numa",
-          .looks_at = "the NUMA nodes of GPUs and HCAs, and whether this process may run near them",
-          .why =
-              "NCCL takes a device of unknown node to be near no other, and threads far from "
-              "their GPU go over the link between the sockets.",
-          .cost = Cost::kSlows,
-          .kinds = {FindingKind::kNuma},
-          .of_silent_file = silent_file::is_good,
-          .run = run_numa};
+Observations run_numa_balancing(const Host& host) {
+  const std::string text = host.line(kNumaBalancingFile);
+  if (text.empty()) {
+    if (host.line("/proc/sys/kernel/ostype").empty()) {
+      return {unknown("", fmt::format("{} cannot be read", kNumaBalancingFile), "mount /proc")};
+    }
+    return {ok("", "the kernel has no automatic NUMA balancing")};
+  }
+  const long mode = std::strtol(text.c_str(), nullptr, 10);
+  const std::string evidence =
+      fmt::format("automatic NUMA balancing is {} ({} is {})", (mode & 1) != 0 ? "on" : "off",
+                  kNumaBalancingFile, mode);
+  if ((mode & 1) == 0) return {ok("", evidence)};
+  if (!has_several_nodes(host)) {
+    return {ok("", evidence + ", and this machine has one NUMA node")};
+  }
+  if (gpu_count(host) == 0 || rdma_device_names(host).empty()) {
+    return {ok("", evidence + "; there is no pair of GPU and HCA here that it would disturb")};
+  }
+  return {warning("", evidence,
+                  "sysctl -w kernel.numa_balancing=0, and the line "
+                  "kernel.numa_balancing = 0 in a file of /etc/sysctl.d",
+                  {{"Turns automatic NUMA balancing off until the next boot.",
+                    "sysctl -w kernel.numa_balancing=0",
+                    fmt::format("sysctl -w kernel.numa_balancing={}", mode)}})};
 }
 
 }  // namespace gdr::tools::doctor

@@ -15,7 +15,7 @@
 
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/pci_functions.h"
-#include "tools/topo/short_list.h"
+#include "tools/doctor/topology.h"
 
 namespace gdr::tools::doctor {
 namespace {
@@ -47,7 +47,7 @@ using AcsPorts = std::map<std::string, AcsPort>;  // by the address of the port
 AcsPorts acs_ports(const Host& host, const std::vector<GpuRailPair>& pairs) {
   AcsPorts ports;
   for (const GpuRailPair& pair : pairs) {
-    const topology::Hca& hca = host.inspection->decision.machine.hcas[pair.hca];
+    const topology::Hca& hca = machine_of(host).hcas[pair.hca];
     const bool is_ats = is_ats_enabled(host, *hca.bdf).value_or(false);
     for (const fs::path& folder : pair.turning_ports) {
       AcsPort& port = ports[folder.filename().string()];
@@ -130,7 +130,7 @@ std::string iommu_group_of(const Host& host, const topology::Bdf& bdf) {
 // Linux separates the IOMMU groups of a GPU and an HCA on one switch only where its ports redirect.
 // That was so at boot; a script may have cleared the bits since.
 std::string groups_hint(const Host& host, const std::vector<GpuRailPair>& pairs) {
-  const topology::Machine& machine = host.inspection->decision.machine;
+  const Machine& machine = machine_of(host);
   for (const GpuRailPair& pair : pairs) {
     if (pair.turning_ports.empty()) continue;
     const std::string gpu = iommu_group_of(host, machine.gpus[pair.gpu].bdf);
@@ -202,24 +202,12 @@ Observations acs_of_pairs(const Host& host, const std::vector<GpuRailPair>& pair
   return seen;
 }
 
+}  // namespace
+
 Observations run_pci_acs(const Host& host) {
-  if (!host.inspection.has_value()) return {unknown("", host.inspection_error, "")};
   const std::vector<GpuRailPair> pairs = gpu_rail_pairs(host);
   if (pairs.empty()) return {nothing_on(host, "no GPU has a rail on a PCI function here")};
   return acs_of_pairs(host, pairs);
-}
-
-}  // namespace
-
-Check pci_acs() {
-  return {.name = "pci-acs",
-          .looks_at = "the ACS control register of each switch port between a GPU and its rail",
-          .why =
-              "A port that redirects sends GPUDirect RDMA up to the CPU and back instead of "
-              "through the switch: half of the bandwidth or less.",
-          .cost = Cost::kHalves,
-          .kinds = {FindingKind::kAcs},
-          .run = run_pci_acs};
 }
 
 }  // namespace gdr::tools::doctor

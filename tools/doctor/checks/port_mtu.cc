@@ -6,6 +6,7 @@
 
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/checks/fabric_ports.h"
+#include "tools/doctor/host.h"
 #include "tools/topo/shell_lines.h"
 
 namespace gdr::tools::doctor {
@@ -119,6 +120,8 @@ Observation port_mtu_seen(const Host& host, const FabricPort& one,
                        "partitions.conf) and on the switches");
 }
 
+}  // namespace
+
 Observations run_port_mtu(const Host& host) {
   std::vector<FabricPort> ports = judged_ports(host);
   std::erase_if(ports, [](const FabricPort& one) { return !one.port->is_active(); });
@@ -128,18 +131,6 @@ Observations run_port_mtu(const Host& host) {
   Observations seen;
   for (const FabricPort& one : ports) seen.push_back(port_mtu_seen(host, one, ports));
   return seen;
-}
-
-}  // namespace
-
-Check port_mtu() {
-  return {.name = "port-mtu",
-          .looks_at = "the RDMA MTU of each active port and the MTU of its network interface",
-          .why =
-              "Small packets cost a part of the bandwidth, and two ends use the smaller MTU of "
-              "theirs.",
-          .cost = Cost::kSlows,
-          .run = run_port_mtu};
 }
 
 }  // namespace gdr::tools::doctor

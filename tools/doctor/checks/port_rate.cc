@@ -1,14 +1,70 @@
-// Whether links came up at the speed and the width that they should have.
+// Rate and link layer of ports.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
 
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/checks/fabric_ports.h"
-#include "tools/doctor/host.h"
-#include "tools/doctor/silent_file.h"
+#include "tools/doctor/topology.h"
+#include "topology/live/slow_links.h"
 #include "transport/device/port_speed.h"
 
 namespace gdr::tools::doctor {
 namespace {
+
+// Whether some GPU shares a PCIe switch with the HCA, which then belongs to the GPUs' network
+// whatever its speed.
+bool is_beside_gpu(const RailDecision& decision, int hca) {
+  for (size_t gpu = 0; gpu < decision.machine.gpus.size(); ++gpu) {
+    if (decision.paths.gpu_hca(gpu, static_cast<size_t>(hca)) <= PathClass::kPxb) return true;
+  }
+  return false;
+}
+
+bool is_same_model(const Hca& a, const Hca& b) {
+  return a.ids.vendor != 0 && a.ids.vendor == b.ids.vendor && a.ids.device == b.ids.device;
+}
+
+// Whether the port is near no GPU and others of its model are: it is of another network, and a rail
+// only where nearer HCAs are missing.
+bool is_substitute(const RailDecision& decision, PortRef port) {
+  if (is_beside_gpu(decision, port.hca)) return false;
+  const Machine& machine = decision.machine;
+  return std::any_of(decision.plan.rails.begin(), decision.plan.rails.end(), [&](const Rail& rail) {
+    return is_same_model(hca_of(machine, port), hca_of(machine, rail.port)) &&
+           is_beside_gpu(decision, rail.port.hca);
+  });
+}
+
+// Returns the ports whose speeds are compared: rails, and excluded ports beside a GPU, since a port
+// that came up slowly may be excluded for just that.
+std::vector<PortRef> compared_ports(const RailDecision& decision) {
+  std::vector<PortRef> ports;
+  for (const Rail& rail : decision.plan.rails) ports.push_back(rail.port);
+  for (const topology::ExcludedPort& one : decision.plan.excluded) {
+    if (is_beside_gpu(decision, one.port.hca)) ports.push_back(one.port);
+  }
+  const Machine& machine = decision.machine;
+  std::erase_if(ports, [&](const PortRef& port) {
+    const Port& one = port_of(machine, port);
+    return one.state == Port::State::kDown || one.speed_mbps == 0 ||
+           is_substitute(decision, port) || hca_of(machine, port).physical_function.has_value();
+  });
+  return ports;
+}
+
+// Whether the ports should run at one speed. Ports of one model may be on both link layers.
+bool are_peer_ports(const Machine& machine, PortRef a, PortRef b) {
+  const Port::LinkLayer layer = port_of(machine, a).link_layer;
+  const Port::LinkLayer other = port_of(machine, b).link_layer;
+  const bool any_unknown = layer == Port::LinkLayer::kUnknown || other == Port::LinkLayer::kUnknown;
+  return is_same_model(hca_of(machine, a), hca_of(machine, b)) && (any_unknown || layer == other);
+}
+
+const char* link_layer_name(Port::LinkLayer layer) {
+  return layer == Port::LinkLayer::kInfiniBand ? "InfiniBand" : "Ethernet";
+}
 
 constexpr char kLookAtLink[] =
     "look at the cable, the transceiver, the switch's port and nccl-gdr doctor --check "
@@ -60,6 +116,64 @@ Observation port_rate_seen(const Host& host, const FabricPort& one,
   return rate_beside_peers(one, ports);
 }
 
+std::vector<std::string> labels_on_layer(const std::vector<FabricPort>& ports, const char* layer) {
+  std::vector<std::string> labels;
+  for (const FabricPort& one : ports) {
+    if (one.port->link_layer == layer) labels.push_back(one.label);
+  }
+  return labels;
+}
+
+}  // namespace
+
+void judge_port_speeds(const Host& host, Findings* found) {
+  const RailDecision& decision = decision_of(host);
+  const Machine& machine = decision.machine;
+  if (machine.gpus.empty()) return;  // else storage networks are rails, too
+  const std::vector<PortRef> ports = compared_ports(decision);
+  for (const PortRef& port : ports) {
+    const int own = topology::link_speed(machine, port);
+    int best = own;
+    std::vector<std::string> faster;
+    for (const PortRef& other : ports) {
+      if (!are_peer_ports(machine, port, other)) continue;
+      best = std::max(best, topology::link_speed(machine, other));
+      if (topology::link_speed(machine, other) > own) faster.push_back(port_label(machine, other));
+    }
+    if (best == own) continue;
+    found->push_back(
+        {FindingKind::kSlowLink, Severity::kError, port_label(machine, port),
+         fmt::format("the port runs at {}, its peers {} at up to {}", topo::speed_text(own),
+                     short_list(faster), topo::speed_text(best)),
+         kLookAtLink});
+  }
+}
+
+// Reports the rails of the link layer that fewer rails have.
+void judge_link_layers(const Host& host, Findings* found) {
+  const RailDecision& decision = decision_of(host);
+  if (decision.machine.gpus.empty()) return;  // else storage networks are rails, too
+  std::vector<std::string> infiniband, ethernet;
+  for (const Rail& rail : decision.plan.rails) {
+    const Port& port = port_of(decision.machine, rail.port);
+    const std::string label = port_label(decision.machine, rail.port);
+    if (port.link_layer == Port::LinkLayer::kInfiniBand) infiniband.push_back(label);
+    if (port.link_layer == Port::LinkLayer::kEthernet) ethernet.push_back(label);
+  }
+  if (infiniband.empty() || ethernet.empty()) return;
+  const bool few_ethernet = ethernet.size() < infiniband.size();
+  const auto few = few_ethernet ? Port::LinkLayer::kEthernet : Port::LinkLayer::kInfiniBand;
+  const auto many = few_ethernet ? Port::LinkLayer::kInfiniBand : Port::LinkLayer::kEthernet;
+  found->push_back(
+      {FindingKind::kLinkLayer, Severity::kWarning,
+       short_list(few_ethernet ? ethernet : infiniband),
+       fmt::format("link layer {}, that of the other rails is {}", link_layer_name(few),
+                   link_layer_name(many)),
+       fmt::format("if they should be of one network: mlxconfig -d PCI set LINK_TYPE_P1=1 for "
+                   "InfiniBand, 2 for Ethernet, then reboot; if not: export NCCL_IB_HCA=^={}",
+                   fmt::join(few_ethernet ? ethernet : infiniband, ","))});
+}
+
 Observations run_port_rate(const Host& host) {
   const std::vector<FabricPort> ports = judged_ports(host);
   if (ports.empty()) return {no_fabric_port(host)};
@@ -68,16 +182,29 @@ Observations run_port_rate(const Host& host) {
   return seen;
 }
 
-}  // namespace
-
-Check port_rate() {
-  return {.name = "port-rate",
-          .looks_at = "the rate of each port against those of its peers, and the lanes of its link",
-          .why = "Each step of a collective waits for the slowest rail.",
-          .cost = Cost::kSlows,
-          .kinds = {FindingKind::kSlowLink},
-          .of_silent_file = silent_file::of_port_rates,
-          .run = run_port_rate};
+Observations run_link_layer(const Host& host) {
+  const std::vector<FabricPort> ports = judged_ports(host);
+  if (ports.empty()) return {no_fabric_port(host)};
+  Observations seen;
+  const auto infiniband = labels_on_layer(ports, "InfiniBand");
+  const auto ethernet = labels_on_layer(ports, "Ethernet");
+  for (const FabricPort& one : ports) {
+    if (one.port->link_layer.empty()) {
+      seen.push_back(unknown(one.label, "its link layer is unknown", "mount /sys"));
+    }
+  }
+  const Observations mixed = findings_of(host, check_named("link-layer").kinds);
+  seen.insert(seen.end(), mixed.begin(), mixed.end());
+  if (!infiniband.empty() && !ethernet.empty()) {
+    // Without GPUs nothing says which ports are for NCCL.
+    if (mixed.empty()) {
+      seen.push_back(ok("", fmt::format("{} on Ethernet, {} on InfiniBand (link_layer in sysfs)",
+                                        topo::short_list(ethernet), topo::short_list(infiniband))));
+    }
+  } else if (!infiniband.empty() || !ethernet.empty()) {
+    seen.push_back(ok("", infiniband.empty() ? "all on Ethernet (RoCE)" : "all on InfiniBand"));
+  }
+  return seen;
 }
 
 }  // namespace gdr::tools::doctor

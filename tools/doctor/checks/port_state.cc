@@ -5,13 +5,50 @@
 
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/checks/fabric_ports.h"
-#include "tools/doctor/silent_file.h"
-#include "tools/topo/checks.h"
-#include "tools/topo/port_use.h"
+#include "tools/doctor/topology.h"
 #include "tools/topo/shell_lines.h"
 
 namespace gdr::tools::doctor {
 namespace {
+
+// The permissive LID, which a port has that was not configured (IBTA 4.1.3).
+constexpr int kPermissiveLid = 0xffff;
+
+bool is_assigned(const std::optional<int>& lid) {
+  return lid.has_value() && *lid != 0 && *lid != kPermissiveLid;
+}
+
+// Returns what shows that a port is cabled or configured, for people: "it has the address
+// 10.0.0.1"; "" where nothing shows it.
+//
+// - The physical link is up, or recovers from errors: the port is cabled. Other states are also
+//   those of ports without a cable: mlx5 shows each RoCE port without carrier as Disabled, and an
+//   InfiniBand port without a cable is Polling.
+// - An InfiniBand port has a LID: a subnet manager configured it since the driver was loaded.
+// - A GID is a mapped IPv4 address: the network interface of a RoCE port has it. The link-local GID
+//   that each port has from its MAC address or GUID shows nothing.
+std::string sign_of_use(const RdmaPort& port) {
+  if (port.phys_state == PhysState::kLinkUp || port.phys_state == PhysState::kErrorRecovery) {
+    return "its link is up physically, and not active";
+  }
+  if (is_assigned(port.lid)) return fmt::format("it has the LID {:#x}", *port.lid);
+  for (const RdmaGid& one : port.gids) {
+    constexpr std::string_view kMapped = "::ffff:";
+    if (!transport::is_ipv4_mapped(one.entry.gid)) continue;
+    return "it has the address " + transport::to_string(one.entry.gid).substr(kMapped.size());
+  }
+  return "";
+}
+
+// Null where only the topology has the port, as in a file.
+const RdmaPort* rdma_port(const Host& host, const std::string& label) {
+  for (const RdmaHca& hca : host.ports.hcas) {
+    for (const RdmaPort& port : hca.ports) {
+      if (fmt::format("{}:{}", hca.name, port.number) == label) return &port;
+    }
+  }
+  return nullptr;
+}
 
 std::string port_state_text(const RdmaPort& port) {
   return fmt::format("state {}, physical state {}", to_string(port.state),
@@ -21,11 +58,10 @@ std::string port_state_text(const RdmaPort& port) {
 // Whether the port is the second one of cards that all have it down, and nothing shows its use.
 bool is_spare_port(const Host& host, const FabricPort& one) {
   if (!host.inspection.has_value()) return false;
-  const topology::RailDecision& decision = host.inspection->decision;
-  for (const topology::Rail& rail : decision.plan.rails) {
-    if (topology::port_label(decision.machine, rail.port) != one.label) continue;
-    return topo::is_unused_second_port(decision.machine, rail.port) &&
-           topo::sign_of_use(host.inspection->sysfs_root, one.hca->name, one.port->number).empty();
+  const RailDecision& decision = decision_of(host);
+  for (const Rail& rail : decision.plan.rails) {
+    if (port_label(decision.machine, rail.port) != one.label) continue;
+    return is_unused_second_port(decision.machine, rail.port) && sign_of_use(*one.port).empty();
   }
   return false;
 }
@@ -107,6 +143,55 @@ void soften_spares(const Host& host, Observations* seen) {
   }
 }
 
+constexpr char kStartManager[] =
+    "start a subnet manager, on a managed switch or by opensm on one host of the fabric "
+    "(systemctl start opensm); sminfo shows which is the master";
+
+Observation manager_of(const FabricPort& one) {
+  const RdmaPort& port = *one.port;
+  if (port.state == LinkState::kInit || port.state == LinkState::kArmed) {
+    return failure(one.label,
+                   fmt::format("the link is up, and the port waits in {} for a subnet manager",
+                               to_string(port.state)),
+                   kStartManager);
+  }
+  if (!port.is_active()) return ok(one.label, "not active: see port-state");
+  if (!port.lid) return unknown(one.label, "its LID is unknown", "mount /sys");
+  if (!is_assigned(port.lid)) {
+    return failure(one.label, fmt::format("the port is active with LID {}", *port.lid),
+                   kStartManager);
+  }
+  if (!port.sm_lid) return ok(one.label, fmt::format("LID {}", *port.lid));
+  if (!is_assigned(port.sm_lid)) {
+    return warning(one.label,
+                   fmt::format("LID {}, but the LID of the subnet manager is {} (sm_lid)",
+                               *port.lid, *port.sm_lid),
+                   kStartManager);
+  }
+  return ok(one.label, fmt::format("LID {}, subnet manager at LID {}", *port.lid, *port.sm_lid));
+}
+
+}  // namespace
+
+// Second ports that nothing shows to be in use have no cable, or the whole second plane is down.
+void judge_port_states(const Host& host, Findings* found) {
+  const RailDecision& decision = decision_of(host);
+  if (decision.machine.gpus.empty()) return;  // else storage networks are rails, too
+  for (const Rail& rail : decision.plan.rails) {
+    const std::string label = port_label(decision.machine, rail.port);
+    if (port_of(decision.machine, rail.port).state != Port::State::kDown) continue;
+    const RdmaPort* port = rdma_port(host, label);
+    const std::string sign = port == nullptr ? "" : sign_of_use(*port);
+    if (sign.empty() && is_unused_second_port(decision.machine, rail.port)) continue;
+    found->push_back({FindingKind::kPortDown, Severity::kError, label,
+                      fmt::format("the port is down, and rail {} with it{}", rail.id,
+                                  sign.empty() ? "" : "; it is in use: " + sign),
+                      "look at the cable, the switch's port and ibstat; exclude a port that is not "
+                      "in use: NCCL_IB_HCA=^=" +
+                          label});
+  }
+}
+
 Observations run_port_state(const Host& host) {
   Observations seen;
   for (const FabricPort& one : fabric_ports(host)) seen.push_back(port_state_seen(host, one));
@@ -115,18 +200,13 @@ Observations run_port_state(const Host& host) {
   return seen;
 }
 
-}  // namespace
-
-Check port_state() {
-  return {.name = "port-state",
-          .looks_at = "the state and the physical state of each port",
-          .why =
-              "A rail whose port is not active carries nothing: its GPU uses another rail, "
-              "farther away and shared, or the job does not start.",
-          .cost = Cost::kHalves,
-          .kinds = {FindingKind::kPortDown},
-          .of_silent_file = silent_file::of_port_states,
-          .run = run_port_state};
+Observations run_subnet_manager(const Host& host) {
+  Observations seen;
+  for (const FabricPort& one : judged_ports(host)) {
+    if (one.port->is_infiniband()) seen.push_back(manager_of(one));
+  }
+  if (seen.empty()) return {nothing_on(host, "there is no InfiniBand port to look at")};
+  return seen;
 }
 
 }  // namespace gdr::tools::doctor

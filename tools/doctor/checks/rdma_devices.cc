@@ -10,10 +10,8 @@
 #include "plugin/config/load.h"
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/checks/fabric_ports.h"
-#include "tools/doctor/host.h"
 #include "tools/doctor/nccl_settings.h"
-#include "tools/doctor/silent_file.h"
-#include "tools/doctor/uverbs_files.h"
+#include "tools/doctor/topology.h"
 #include "topology/sources/sysfs_files.h"
 
 namespace gdr::tools::doctor {
@@ -54,9 +52,8 @@ std::vector<HcaFunction> hca_functions(const Host& host) {
 
 // Whether the kernel has the module; nothing where /sys/module is not visible.
 std::optional<bool> has_rdma_module(const Host& host, const std::string& module) {
-  std::error_code error;
-  if (!fs::is_directory(host.path("/sys/module"), error)) return {};
-  return fs::is_directory(host.path("/sys/module/" + module), error);
+  if (!host.exists("/sys/module")) return {};
+  return host.exists("/sys/module/" + module);
 }
 
 // There is no step for a module that is or may be loaded: its undo would take RDMA from the HCAs
@@ -127,12 +124,11 @@ Observations without_rdma_device(const Host& host) {
   Observations seen;
   for (const HcaFunction& one : functions) seen.push_back(lost_function(host, one));
   // Without GPUs, the card may be there for the network alone.
-  if (!host.inspection.has_value() || host.inspection->decision.machine.gpus.empty()) {
+  if (!host.inspection.has_value() || machine_of(host).gpus.empty()) {
     soften_rdma_failures(&seen);
   }
   if (!seen.empty()) return seen;
-  std::error_code error;
-  if (!fs::is_directory(host.path("/sys/class"), error)) {
+  if (!host.exists("/sys/class")) {
     return {unknown("", "there is no /sys/class", "mount /sys, in a container too")};
   }
   return {unknown("",
@@ -253,6 +249,8 @@ void add_lost_peers(const Host& host, Observations* all) {
   all->insert(all->end(), seen.begin(), seen.end());
 }
 
+}  // namespace
+
 Observations run_rdma_devices(const Host& host) {
   if (host.ports.hcas.empty()) return without_rdma_device(host);
   Observations seen;
@@ -271,18 +269,6 @@ Observations run_rdma_devices(const Host& host) {
                            "apt install libibverbs1 ibverbs-providers, or dnf install libibverbs"));
   }
   return seen;
-}
-
-}  // namespace
-
-Check rdma_devices() {
-  return {.name = "rdma-devices",
-          .looks_at = "the RDMA devices of the kernel and of libibverbs, and HCAs without one",
-          .why = "Without an RDMA device NCCL moves everything by TCP sockets through host memory.",
-          .cost = Cost::kStops,
-          .kinds = {FindingKind::kNoHca, FindingKind::kNoGpu},
-          .of_silent_file = silent_file::is_good,
-          .run = run_rdma_devices};
 }
 
 }  // namespace gdr::tools::doctor

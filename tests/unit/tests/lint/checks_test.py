@@ -45,9 +45,9 @@ class DoctorNamesTest(unittest.TestCase):
         text = "## By symptom\n`--check numa`\n## By log line\n`--check pci-acs`\n"
         self.assertEqual(check_doctor_names.checks_without_symptom(text, {"pci-acs", "numa"}),
                          ["docs/troubleshooting.md: no symptom names the check pci-acs"])
-        header = "const std::vector<Check>& all_checks();\nCheck numa();\nCheck pci_acs();\n"
-        self.assertEqual(check_doctor_names.unlisted_checks(header, "      numa(),\n"),
-                         ["tools/doctor/checks/checks.cc: pci_acs() of checks.h is not listed"])
+        header = "Observations run_numa(const Host& host);\nObservations run_pci_acs(const Host& host);\n"
+        self.assertEqual(check_doctor_names.unlisted_checks(header, "       .run = run_numa},\n"),
+                         ["tools/doctor/checks/checks.cc: run_pci_acs() of checks.h is not listed"])
 
     def test_KindsAndRowsWithoutOneAnother_AreFound(self):
         acs, bar = 'GDR_FINDING_KIND(kAcs, "acs")  // text\n', 'GDR_FINDING_KIND(kBar, "bar")\n'

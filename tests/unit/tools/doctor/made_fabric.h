@@ -4,7 +4,6 @@
 #include <string>
 
 #include "tests/unit/tools/doctor/made_host.h"
-#include "tests/unit/topology/machines.h"
 
 namespace gdr::tools::doctor {
 

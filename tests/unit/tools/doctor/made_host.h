@@ -6,13 +6,16 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "tests/fakes/temp_folder.h"
-#include "tools/doctor/check.h"
-#include "tools/doctor/host.h"
+#include "tests/unit/topology/machines.h"
+#include "tools/doctor/checks/checks.h"
 #include "tools/doctor/report.h"
+#include "tools/doctor/topology.h"
 
 namespace gdr::tools::doctor {
 
@@ -38,6 +41,14 @@ class MadeHost {
     std::filesystem::create_directories(host.path(target));
     std::filesystem::create_symlink(host.path(target), file);
   }
+  void write_files(const std::map<std::string, std::string>& files) {
+    for (const auto& [absolute, text] : files) write(absolute, text);
+  }
+  // Gives the machine a topology of that many GPUs and an HCA.
+  void add_gpus(int gpus) {
+    host.inspection.emplace();
+    host.inspection->decision = topology::scene_of(topology::flat(gpus, 1));
+  }
 
   Host host;
 
@@ -45,24 +56,33 @@ class MadeHost {
   TempFolder folder_;
 };
 
-// What a check sees on a machine with a whole topology, which is judged before.
-inline Observations seen_by(const Check& check, Host host) {
-  judge_topology(&host);
-  return check.run(host);
+// A change of a machine for CheckCase: its files.
+inline auto with_files(std::map<std::string, std::string> files) {
+  return [files](MadeHost* made) { made->write_files(files); };
 }
 
-// The worst verdict of a check on the machine.
-inline Verdict verdict_of(const Check& check, const Host& host) {
-  return CheckResult{check, check.run(host)}.verdict();
+// What a check sees on the machine, whose topology is judged before.
+inline Observations seen_by(const char* check, Host host) {
+  judge_topology(&host);
+  return run_check(check_named(check), host);
 }
 
 // The first observation that is as bad as the check's verdict.
-inline Observation worst_of(const Check& check, const Host& host) {
-  const CheckResult result{check, seen_by(check, host)};
+inline Observation worst_of(const char* check, const Host& host) {
+  const CheckResult result{check_named(check), seen_by(check, host)};
   for (const Observation& one : result.observations) {
     if (one.verdict == result.verdict()) return one;
   }
   return {};
+}
+
+// "command / undo" of each step, in lines of their own.
+inline std::string steps_of(const Observation& one) {
+  std::string text;
+  for (const FixStep& step : one.steps) {
+    text += (text.empty() ? "" : "\n") + step.command + " / " + step.undo;
+  }
+  return text;
 }
 
 // A machine, and parts of what a check says of it at worst.
@@ -74,10 +94,11 @@ struct CheckCase {
   std::string subject = {};
   std::string evidence = {};
   std::string fix = {};
+  std::optional<std::string> steps = {};  // as of steps_of(), exactly
 };
 
 template <class Made>
-void expect_worst(const Check& check, const std::vector<CheckCase<Made>>& cases) {
+void expect_worst(const char* check, const std::vector<CheckCase<Made>>& cases) {
   for (const CheckCase<Made>& one : cases) {
     Made made;
     one.change(&made);
@@ -85,7 +106,8 @@ void expect_worst(const Check& check, const std::vector<CheckCase<Made>>& cases)
     EXPECT_EQ(seen.verdict, one.verdict) << one.name;
     EXPECT_THAT(seen.subject, ::testing::HasSubstr(one.subject)) << one.name;
     EXPECT_THAT(seen.evidence, ::testing::HasSubstr(one.evidence)) << one.name;
-    EXPECT_THAT(seen.fix, ::testing::HasSubstr(one.fix)) << one.name;
+    EXPECT_THAT(seen.fix + seen.needs, ::testing::HasSubstr(one.fix)) << one.name;
+    EXPECT_EQ(steps_of(seen), one.steps.value_or(steps_of(seen))) << one.name;
   }
 }
 

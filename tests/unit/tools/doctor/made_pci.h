@@ -5,9 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "tests/unit/tools/doctor/made_host.h"
-#include "tests/unit/tools/topo/checked_machine.h"
-#include "tests/unit/topology/machines.h"
+#include "tests/unit/tools/doctor/checked_machine.h"
 #include "tests/unit/topology/sources/config_space.h"
 
 namespace gdr::tools::doctor {
@@ -58,7 +56,7 @@ class MadePci : public MadeHost {
   }
 
   void set(topology::Machine machine) {
-    host.pci_states = topo::good_states(machine);
+    host.pci_states = good_states(machine);
     host.inspection = topo::Inspection{.decision = topology::scene_of(std::move(machine))};
   }
   topology::Machine& machine() { return host.inspection->decision.machine; }

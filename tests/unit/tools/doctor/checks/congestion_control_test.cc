@@ -1,86 +1,53 @@
-#include <gmock/gmock.h>
-
 #include "tests/unit/tools/doctor/made_fabric.h"
-#include "tools/doctor/checks/checks.h"
 
 namespace gdr::tools::doctor {
 namespace {
 
-using ::testing::HasSubstr;
-
-void set_ecn(MadeFabric* made, const std::string& netdev, const char* value) {
-  for (int priority = 0; priority < 8; ++priority) {
-    for (const char* role : {"roce_np", "roce_rp"}) {
-      made->write(
-          "/sys/class/net/" + netdev + "/ecn/" + role + "/enable/" + std::to_string(priority),
-          value);
+// A RoCE port with that PFC, ECN switch ("" for unknown) and value of NCCL_IB_TC.
+auto port_with(std::optional<uint8_t> pfc, const char* ecn, const char* traffic_class = "",
+               const char* of_driver = "") {
+  return [=](MadeFabric* made) {
+    made->add_roce();
+    made->netdev(0).pfc = pfc;
+    for (int priority = 0; *ecn != 0 && priority < 8; ++priority) {
+      const std::string file = "/enable/" + std::to_string(priority);
+      made->write("/sys/class/net/eth0/ecn/roce_np" + file, ecn);
+      made->write("/sys/class/net/eth0/ecn/roce_rp" + file, ecn);
     }
-  }
+    if (*traffic_class != 0) made->host.environment["NCCL_IB_TC"] = traffic_class;
+    if (*of_driver != 0) made->write("/sys/class/infiniband/mlx5_0/tc/1/traffic_class", of_driver);
+  };
 }
 
-TEST(CongestionControl, InfiniBandAlone_IsOk) {
-  MadeFabric made;
-  made.add_infiniband();
-  EXPECT_EQ(verdict_of(congestion_control(), made.host), Verdict::kNothing);
-}
-
-TEST(CongestionControl, NothingReadable_IsUnknown) {
-  MadeFabric made;
-  made.add_roce();
-  const Observation seen = worst_of(congestion_control(), made.host);
-  EXPECT_EQ(seen.verdict, Verdict::kUnknown);
-  EXPECT_EQ(seen.evidence, "PFC unknown, ECN unknown, NCCL_IB_TC unset");
-}
-
-TEST(CongestionControl, PfcOnPriority3WithoutTrafficClass_IsAWarningWithTheClass) {
-  MadeFabric made;
-  made.add_roce();
-  made.netdev(0).pfc = 0x08;
-  const Observation seen = worst_of(congestion_control(), made.host);
-  EXPECT_EQ(seen.verdict, Verdict::kWarning);
-  EXPECT_THAT(seen.evidence, HasSubstr("PFC on for priority 3"));
-  EXPECT_THAT(seen.fix, HasSubstr("NCCL_IB_TC=106"));
-  made.host.environment["NCCL_IB_TC"] = "106";
-  EXPECT_EQ(verdict_of(congestion_control(), made.host), Verdict::kOk);
-}
-
-TEST(CongestionControl, ClassOfTheDriver_OverridesThatOfNccl) {
-  MadeFabric made;
-  made.add_roce();
-  made.write("/sys/class/infiniband/mlx5_0/tc/1/traffic_class", "Global tclass=162\n");
-  made.host.environment["NCCL_IB_TC"] = "106";
-  EXPECT_THAT(worst_of(congestion_control(), made.host).evidence,
-              HasSubstr("the driver's traffic class 162, NCCL_IB_TC=106: the driver's overrides"));
-  made.host.environment["NCCL_IB_TC"] = "162";
-  EXPECT_EQ(verdict_of(congestion_control(), made.host), Verdict::kUnknown);
-}
-
-TEST(CongestionControl, EcnOff_IsAWarningAndOnIsOk) {
-  MadeFabric made;
-  made.add_roce();
-  set_ecn(&made, "eth0", "0\n");
-  EXPECT_EQ(verdict_of(congestion_control(), made.host), Verdict::kWarning);
-  set_ecn(&made, "eth0", "1\n");
-  EXPECT_EQ(verdict_of(congestion_control(), made.host), Verdict::kOk);
-}
-
-TEST(CongestionControl, RailThatDiffers_IsAWarning) {
-  MadeFabric made;
-  made.add_roce();
-  made.add_roce();
-  made.host.environment["NCCL_IB_TC"] = "106";
-  made.netdev(0).pfc = 0x08;
-  made.netdev(1).pfc = 0;
-  const Observation seen = worst_of(congestion_control(), made.host);
-  EXPECT_EQ(seen.verdict, Verdict::kWarning);
-  EXPECT_EQ(seen.subject, "mlx5_1:1");
-}
-
-TEST(CongestionControl, DeviceOfSoftware_IsOk) {
-  MadeFabric made;
-  made.add_roce();
-  made.hca(0).is_virtual = true;
-  EXPECT_EQ(verdict_of(congestion_control(), made.host), Verdict::kOk);
+TEST(CongestionControl, EachCase_HasItsVerdict) {
+  expect_worst<MadeFabric>(
+      "congestion-control",
+      {{"InfiniBand alone", [](MadeFabric* made) { made->add_infiniband(); }, Verdict::kNothing},
+       {"nothing readable", port_with({}, ""), Verdict::kUnknown, "",
+        "PFC unknown, ECN unknown, NCCL_IB_TC unset"},
+       {"PFC without a traffic class", port_with(0x08, ""), Verdict::kWarning, "",
+        "PFC on for priority 3", "NCCL_IB_TC=106"},
+       {"PFC with its traffic class", port_with(0x08, "", "106"), Verdict::kOk},
+       {"the driver's class differs", port_with({}, "", "106", "Global tclass=162\n"),
+        Verdict::kWarning, "",
+        "the driver's traffic class 162, NCCL_IB_TC=106: the driver's overrides"},
+       {"the driver's class is NCCL's", port_with({}, "", "162", "Global tclass=162\n"),
+        Verdict::kUnknown},
+       {"ECN off", port_with({}, "0\n"), Verdict::kWarning},
+       {"ECN on", port_with({}, "1\n"), Verdict::kOk},
+       {"rail that differs",
+        [](MadeFabric* made) {
+          port_with(0x08, "", "106")(made);
+          made->add_roce();
+          made->netdev(1).pfc = 0;
+        },
+        Verdict::kWarning, "mlx5_1:1"},
+       {"device of software",
+        [](MadeFabric* made) {
+          made->add_roce();
+          made->hca(0).is_virtual = true;
+        },
+        Verdict::kOk}});
 }
 
 }  // namespace

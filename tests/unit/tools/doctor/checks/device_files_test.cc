@@ -1,105 +1,80 @@
-#include <gtest/gtest.h>
-
 #include <cerrno>
 
 #include "tests/unit/tools/doctor/made_host.h"
-#include "tools/doctor/checks/checks.h"
 
 namespace gdr::tools::doctor {
 namespace {
 
-void add_device(MadeHost* made, const std::string& device, const std::string& uverbs) {
-  made->write("/sys/class/infiniband/" + device + "/node_type", "1: CA\n");
-  made->write("/sys/class/infiniband_verbs/" + uverbs + "/ibdev", device + "\n");
+using Files = std::vector<DeviceFile>;
+
+// RDMA devices mlx5_0, mlx5_1 ... with their uverbs, and what opening these gave.
+auto devices(int count, std::optional<Files> files, Container container = Container::kNone) {
+  return [=](MadeHost* made) {
+    for (int i = 0; i < count; ++i) {
+      const std::string device = "mlx5_" + std::to_string(i);
+      made->write("/sys/class/infiniband/" + device + "/node_type", "1: CA\n");
+      made->write("/sys/class/infiniband_verbs/uverbs" + std::to_string(i) + "/ibdev",
+                  device + "\n");
+    }
+    made->host.process.uverbs = files;
+    made->host.process.container = container;
+  };
 }
 
-TEST(DeviceFiles, FileCanBeOpened_IsOk) {
-  MadeHost made;
-  add_device(&made, "mlx5_0", "uverbs0");
-  made.host.process.uverbs = {{"uverbs0", 0}};
-  EXPECT_EQ(verdict_of(device_files(), made.host), Verdict::kOk);
+TEST(DeviceFiles, EachCase_HasItsVerdict) {
+  expect_worst<MadeHost>(
+      "device-files",
+      {{"opens", devices(1, Files{{"uverbs0", 0}}), Verdict::kOk},
+       {"absent from a container", devices(1, Files{}, Container::kDocker), Verdict::kFailure,
+        "mlx5_0", "", "start the container with --device=/dev/infiniband"},
+       {"one of two in a container", devices(2, Files{{"uverbs1", 0}}, Container::kKubernetes),
+        Verdict::kOk},
+       {"one of two on a machine", devices(2, Files{{"uverbs1", 0}}), Verdict::kFailure, "mlx5_0",
+        "", "udevadm trigger --subsystem-match=infiniband_verbs"},
+       {"denied to the user", devices(1, Files{{"uverbs0", EACCES}}), Verdict::kFailure, "",
+        "/dev/infiniband/uverbs0 cannot be opened: Permission denied (errno 13)", "MODE=\"0666\""},
+       {"denied by the device cgroup", devices(1, Files{{"uverbs0", EPERM}}, Container::kPodman),
+        Verdict::kFailure, "", "device cgroup"},
+       {"without uverbs",
+        [](MadeHost* made) { made->write("/sys/class/infiniband/mlx5_0/node_type", "1: CA\n"); },
+        Verdict::kFailure, "", "", "", "modprobe ib_uverbs / modprobe -r ib_uverbs"},
+       {"one device without uverbs",
+        [](MadeHost* made) {
+          devices(1, Files{{"uverbs0", 0}})(made);
+          made->write("/sys/class/infiniband/mlx5_1/node_type", "1: CA\n");
+        },
+        Verdict::kWarning, "mlx5_1"},
+       {"of another machine", devices(1, {}), Verdict::kUnknown},
+       {"no device", [](MadeHost*) {}, Verdict::kNothing}});
 }
 
-TEST(DeviceFiles, NoFileInAContainer_IsAFailureWithTheOption) {
-  MadeHost made;
-  add_device(&made, "mlx5_0", "uverbs0");
-  made.host.process.uverbs.emplace();
-  made.host.process.container = Container::kDocker;
-  const Observations seen = device_files().run(made.host);
-  ASSERT_EQ(seen.size(), 1u);
-  EXPECT_EQ(seen[0].verdict, Verdict::kFailure);
-  EXPECT_EQ(seen[0].subject, "mlx5_0");
-  EXPECT_EQ(seen[0].fix, "start the container with --device=/dev/infiniband");
-}
+void remove_sysfs(MadeHost* made) { std::filesystem::remove_all(made->host.path("/sys")); }
 
-TEST(DeviceFiles, OneOfTwoInAContainer_IsOk) {
-  MadeHost made;
-  add_device(&made, "mlx5_0", "uverbs0");
-  add_device(&made, "mlx5_1", "uverbs1");
-  made.host.process.uverbs = {{"uverbs1", 0}};
-  made.host.process.container = Container::kKubernetes;
-  EXPECT_EQ(verdict_of(device_files(), made.host), Verdict::kOk);
-}
-
-TEST(DeviceFiles, OneOfTwoOnAMachine_IsAFailure) {
-  MadeHost made;
-  add_device(&made, "mlx5_0", "uverbs0");
-  add_device(&made, "mlx5_1", "uverbs1");
-  made.host.process.uverbs = {{"uverbs1", 0}};
-  const Observations seen = device_files().run(made.host);
-  ASSERT_EQ(seen.size(), 2u);
-  EXPECT_EQ(seen[0].verdict, Verdict::kFailure);
-  EXPECT_EQ(seen[0].fix, "udevadm trigger --subsystem-match=infiniband_verbs");
-  EXPECT_EQ(seen[1].verdict, Verdict::kOk);
-}
-
-TEST(DeviceFiles, DeniedToTheUser_NamesTheUdevRule) {
-  MadeHost made;
-  add_device(&made, "mlx5_0", "uverbs0");
-  made.host.process.uverbs = {{"uverbs0", EACCES}};
-  const Observations seen = device_files().run(made.host);
-  EXPECT_EQ(seen[0].verdict, Verdict::kFailure);
-  EXPECT_EQ(seen[0].evidence,
-            "/dev/infiniband/uverbs0 cannot be opened: Permission denied (errno 13)");
-  EXPECT_NE(seen[0].fix.find("MODE=\"0666\""), std::string::npos);
-}
-
-TEST(DeviceFiles, DeniedByTheDeviceCgroup_NamesIt) {
-  MadeHost made;
-  add_device(&made, "mlx5_0", "uverbs0");
-  made.host.process.uverbs = {{"uverbs0", EPERM}};
-  made.host.process.container = Container::kPodman;
-  const Observations seen = device_files().run(made.host);
-  EXPECT_EQ(seen[0].verdict, Verdict::kFailure);
-  EXPECT_NE(seen[0].evidence.find("device cgroup"), std::string::npos);
-}
-
-TEST(DeviceFiles, WithoutUverbs_LoadsTheModule) {
-  MadeHost made;
-  made.write("/sys/class/infiniband/mlx5_0/node_type", "1: CA\n");
-  const Observations seen = device_files().run(made.host);
-  EXPECT_EQ(seen[0].verdict, Verdict::kFailure);
-  ASSERT_EQ(seen[0].steps.size(), 1u);
-  EXPECT_EQ(seen[0].steps[0].command, "modprobe ib_uverbs");
-}
-
-TEST(DeviceFiles, DeviceWithoutUverbs_IsAWarning) {
-  MadeHost made;
-  add_device(&made, "mlx5_0", "uverbs0");
-  made.write("/sys/class/infiniband/mlx5_1/node_type", "1: CA\n");
-  made.host.process.uverbs = {{"uverbs0", 0}};
-  EXPECT_EQ(verdict_of(device_files(), made.host), Verdict::kWarning);
-}
-
-TEST(DeviceFiles, OfAnotherMachine_IsUnknown) {
-  MadeHost made;
-  add_device(&made, "mlx5_0", "uverbs0");
-  EXPECT_EQ(verdict_of(device_files(), made.host), Verdict::kUnknown);
-}
-
-TEST(DeviceFiles, None_IsOk) {
-  MadeHost made;
-  EXPECT_EQ(verdict_of(device_files(), made.host), Verdict::kNothing);
+TEST(Sysfs, EachCase_HasItsVerdict) {
+  expect_worst<MadeHost>(
+      "sysfs",
+      {{"shows the GPU",
+        with_files({{"/sys/bus/pci/devices/0000:1a:00.0/vendor", "0x10de\n"},
+                    {"/proc/driver/nvidia/gpus/0000:1A:00.0/information", "Model: H100\n"}}),
+        Verdict::kOk},
+       {"hides a GPU",
+        with_files({{"/proc/driver/nvidia/gpus/0000:1a:00.0/information", "Model: H100\n"}}),
+        Verdict::kFailure, "0000:1a:00.0"},
+       {"hides an HCA",
+        [](MadeHost* made) {
+          made->write("/sys/class/infiniband/rxe0/parent", "eth0\n");
+          std::filesystem::create_symlink("../../devices/pci0000:00/infiniband/mlx5_0",
+                                          made->host.path("/sys/class/infiniband/mlx5_0"));
+        },
+        Verdict::kFailure, "mlx5_0"},
+       {"has no PCI device", with_files({{"/sys/class/net/lo/mtu", "65536\n"}}), Verdict::kOk},
+       {"not mounted",
+        [](MadeHost* made) {
+          remove_sysfs(made);
+          made->host.is_live = true;
+        },
+        Verdict::kFailure},
+       {"not copied", remove_sysfs, Verdict::kUnknown}});
 }
 
 }  // namespace

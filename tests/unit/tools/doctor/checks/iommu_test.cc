@@ -1,5 +1,4 @@
 #include "tests/unit/tools/doctor/made_pci.h"
-#include "tools/doctor/checks/checks.h"
 
 namespace gdr::tools::doctor {
 namespace {
@@ -13,7 +12,7 @@ void with_groups(MadePci* made, const std::string& type) {
 
 TEST(Iommu, EachCase_HasItsVerdict) {
   expect_worst<MadePci>(
-      iommu(), {{"off",
+      "iommu", {{"off",
                  [](MadePci* made) {
                    std::filesystem::create_directories(made->host.path("/sys/kernel/iommu_groups"));
                  },
@@ -88,15 +87,15 @@ TEST(Iommu, TranslatedGpusWithoutNvlink_AreAWarning) {
   made.group(kMadeGpu, "DMA");
   made.link("/sys/bus/pci/devices/0000:1c:00.0",
             std::string(kMadeSwitch) + "0000:19:02.0/0000:1c:00.0");
-  EXPECT_EQ(verdict_of(iommu(), made.host), Verdict::kOk);  // only one of them is translated
+  EXPECT_EQ(worst_of("iommu", made.host).verdict, Verdict::kOk);  // only one of them is translated
   made.link("/sys/bus/pci/devices/0000:1c:00.0/iommu_group", "/sys/kernel/iommu_groups/7");
-  const Observation seen = worst_of(iommu(), made.host);
+  const Observation seen = worst_of("iommu", made.host);
   EXPECT_EQ(seen.verdict, Verdict::kWarning);
   EXPECT_THAT(seen.subject, HasSubstr("GPU1 (0000:1c:00.0)"));
   for (topology::Gpu& gpu : made.machine().gpus) {
     gpu.nvlinks = {topology::NvLink{topology::NvLink::To::kSwitch, {}, 18}};
   }
-  EXPECT_EQ(verdict_of(iommu(), made.host), Verdict::kOk);
+  EXPECT_EQ(worst_of("iommu", made.host).verdict, Verdict::kOk);
 }
 
 }  // namespace

@@ -1,102 +1,128 @@
-#include <gtest/gtest.h>
-
 #include "tests/unit/tools/doctor/made_host.h"
-#include "tools/doctor/checks/checks.h"
 
 namespace gdr::tools::doctor {
 namespace {
 
-Observations transport_seen_with(const config::Environment& environment) {
-  MadeHost made;
-  made.write("/sys/class/infiniband/mlx5_0/node_type", "1: CA\n");
-  made.host.is_live = true;
-  made.host.libraries.is_known = true;
-  made.host.environment = environment;
-  return nccl_transport().run(made.host);
+// The variables of a job on this machine, which has an HCA and whose libraries are known.
+auto in_job(const config::Environment& environment) {
+  return [environment](MadeHost* made) {
+    made->write("/sys/class/infiniband/mlx5_0/node_type", "1: CA\n");
+    made->host.is_live = made->host.libraries.is_known = true;
+    made->host.environment = environment;
+  };
 }
 
-Verdict verdict_with(const config::Environment& environment) {
-  return transport_seen_with(environment)[0].verdict;
+// The variables on a machine without an HCA, of whose libraries nothing is known.
+auto without_hca(const config::Environment& environment) {
+  return [environment](MadeHost* made) { made->host.environment = environment; };
 }
 
-TEST(NcclTransport, NothingSet_IsOk) { EXPECT_EQ(verdict_with({}), Verdict::kOk); }
-
-TEST(NcclTransport, ThisPlugin_IsOk) {
-  EXPECT_EQ(verdict_with({{"NCCL_NET_PLUGIN", "gdr"}}), Verdict::kOk);
-  EXPECT_EQ(verdict_with({{"NCCL_NET_PLUGIN", "gdr"}, {"NCCL_NET", "gdr"}}), Verdict::kOk);
-  EXPECT_EQ(verdict_with({{"NCCL_NET_PLUGIN", "none"}, {"NCCL_NET", "IB"}}), Verdict::kOk);
+// NCCL_NET=GDR where NCCL finds a default plugin.
+auto net_gdr(bool is_this_plugin, const char* plugin = "") {
+  return [=](MadeHost* made) {
+    in_job({{"NCCL_NET", "GDR"}})(made);
+    if (*plugin != 0) made->host.environment["NCCL_NET_PLUGIN"] = plugin;
+    made->host.libraries.default_plugin = {
+        {"/usr/lib/libnccl-net.so", "/etc/ld.so.cache", "", {11}}};
+    made->host.libraries.default_plugin[0].is_this_plugin = is_this_plugin;
+  };
 }
 
-TEST(NcclTransport, DisabledIb_IsAFailure) {
-  const Observations seen = transport_seen_with({{"NCCL_IB_DISABLE", "1"}});
-  EXPECT_EQ(seen[0].verdict, Verdict::kFailure);
-  EXPECT_EQ(seen[0].fix, "unset NCCL_IB_DISABLE");
-  EXPECT_EQ(verdict_with({{"NCCL_IB_DISABLE", "0"}}), Verdict::kOk);
+TEST(NcclTransport, EachCase_HasItsVerdict) {
+  static constexpr char kPath[] = "/lib64/libnccl-net-gdr.so";
+  expect_worst<MadeHost>(
+      "nccl-transport",
+      {{"nothing set", in_job({}), Verdict::kOk},
+       {"nothing set on another machine", [](MadeHost*) {}, Verdict::kUnknown},
+       {"this plugin", in_job({{"NCCL_NET_PLUGIN", "gdr"}}), Verdict::kOk},
+       {"this plugin and its name", in_job({{"NCCL_NET_PLUGIN", "gdr"}, {"NCCL_NET", "gdr"}}),
+        Verdict::kOk},
+       {"no plugin", in_job({{"NCCL_NET_PLUGIN", "none"}, {"NCCL_NET", "IB"}}), Verdict::kOk},
+       {"IB disabled", in_job({{"NCCL_IB_DISABLE", "1"}}), Verdict::kFailure, "", "",
+        "unset NCCL_IB_DISABLE"},
+       {"IB not disabled", in_job({{"NCCL_IB_DISABLE", "0"}}), Verdict::kOk},
+       {"sockets", in_job({{"NCCL_NET", "socket"}}), Verdict::kFailure},
+       {"sockets without an HCA", without_hca({{"NCCL_NET", "Socket"}, {"NCCL_IB_DISABLE", "1"}}),
+        Verdict::kOk},
+       {"IB beside the plugin", in_job({{"NCCL_NET", "IB"}, {"NCCL_NET_PLUGIN", "gdr"}}),
+        Verdict::kWarning},
+       {"another net beside the plugin", in_job({{"NCCL_NET", "OFI"}, {"NCCL_NET_PLUGIN", "gdr"}}),
+        Verdict::kWarning},
+       {"GDR without the plugin", in_job({{"NCCL_NET", "GDR"}}), Verdict::kFailure, "", "",
+        "export NCCL_NET_PLUGIN=gdr"},
+       {"GDR with another default plugin", net_gdr(false), Verdict::kWarning},
+       {"GDR with this plugin as the default", net_gdr(true), Verdict::kOk},
+       {"GDR with no plugin", net_gdr(true, "none"), Verdict::kFailure},
+       {"unknown net", in_job({{"NCCL_NET", "XYZ"}}), Verdict::kFailure, "", "", "unset NCCL_NET"},
+       {"net of another plugin", in_job({{"NCCL_NET", "XYZ"}, {"NCCL_NET_PLUGIN", "ofi"}}),
+        Verdict::kUnknown},
+       {"net, with unknown libraries", without_hca({{"NCCL_NET", "AWS Libfabric"}}),
+        Verdict::kUnknown},
+       {"net of the default plugin",
+        [](MadeHost* made) {
+          in_job({{"NCCL_NET", "AWS Libfabric"}})(made);
+          made->host.libraries.default_plugin.emplace_back();
+        },
+        Verdict::kUnknown},
+       {"the plugin in capitals", in_job({{"NCCL_NET_PLUGIN", "GDR"}}), Verdict::kFailure, "", "",
+        "export NCCL_NET_PLUGIN=gdr"},
+       {"path that does not exist", without_hca({{"NCCL_NET_PLUGIN", kPath}}), Verdict::kFailure},
+       {"path that exists",
+        [](MadeHost* made) {
+          made->host.environment["NCCL_NET_PLUGIN"] = kPath;
+          made->write(kPath, "");
+        },
+        Verdict::kOk}});
 }
 
-TEST(NcclTransport, Socket_IsAFailure) {
-  EXPECT_EQ(verdict_with({{"NCCL_NET", "socket"}}), Verdict::kFailure);
+// A copy of the plugin, or of libnccl-net.so, with these tables.
+LibraryFile plugin_at(const std::string& file, std::vector<int> tables) {
+  LibraryFile plugin{file, "LD_LIBRARY_PATH", ""};
+  plugin.net_tables = std::move(tables);
+  return plugin;
 }
 
-TEST(NcclTransport, SocketWithoutAnHca_IsOk) {
-  MadeHost made;
-  made.host.environment = {{"NCCL_NET", "Socket"}, {"NCCL_IB_DISABLE", "1"}};
-  EXPECT_EQ(verdict_of(nccl_transport(), made.host), Verdict::kOk);
+auto wants_gdr(const LibraryFiles& files, const char* own = "") {
+  return [=](MadeHost* made) {
+    made->host.libraries.is_known = true;
+    made->host.libraries.gdr_plugin = files;
+    made->host.libraries.own_plugin = own;
+    made->host.environment["NCCL_NET_PLUGIN"] = "gdr";
+  };
 }
 
-TEST(NcclTransport, OwnTransportBesideThePlugin_IsAWarning) {
-  EXPECT_EQ(verdict_with({{"NCCL_NET", "IB"}, {"NCCL_NET_PLUGIN", "gdr"}}), Verdict::kWarning);
-  EXPECT_EQ(verdict_with({{"NCCL_NET", "OFI"}, {"NCCL_NET_PLUGIN", "gdr"}}), Verdict::kWarning);
+auto has_default(const LibraryFiles& files) {
+  return [=](MadeHost* made) {
+    made->host.libraries.is_known = true;
+    made->host.libraries.default_plugin = files;
+  };
 }
 
-TEST(NcclTransport, NetGdrWithoutThePlugin_IsAFailure) {
-  const Observations seen = transport_seen_with({{"NCCL_NET", "GDR"}});
-  EXPECT_EQ(seen[0].verdict, Verdict::kFailure);
-  EXPECT_EQ(seen[0].fix, "export NCCL_NET_PLUGIN=gdr");
-}
-
-TEST(NcclTransport, NothingSetOnAnotherMachine_IsUnknown) {
-  EXPECT_EQ(verdict_of(nccl_transport(), MadeHost().host), Verdict::kUnknown);
-}
-
-TEST(NcclTransport, NetGdrWithADefaultPlugin_DependsOnWhichItIs) {
-  MadeHost made;
-  made.host.is_live = made.host.libraries.is_known = true;
-  made.host.environment = {{"NCCL_NET", "GDR"}};
-  made.host.libraries.default_plugin = {{"/usr/lib/libnccl-net.so", "/etc/ld.so.cache", "", {11}}};
-  EXPECT_EQ(verdict_of(nccl_transport(), made.host), Verdict::kWarning);
-  made.host.libraries.default_plugin[0].is_this_plugin = true;
-  EXPECT_EQ(verdict_of(nccl_transport(), made.host), Verdict::kOk);
-  made.host.environment["NCCL_NET_PLUGIN"] = "none";
-  EXPECT_EQ(verdict_of(nccl_transport(), made.host), Verdict::kFailure);
-}
-
-TEST(NcclTransport, NetOfNoTransport_IsAFailureWhereNoPluginIsLoaded) {
-  const Observations seen = transport_seen_with({{"NCCL_NET", "XYZ"}});
-  EXPECT_EQ(seen[0].verdict, Verdict::kFailure);
-  EXPECT_EQ(seen[0].fix, "unset NCCL_NET");
-  EXPECT_EQ(verdict_with({{"NCCL_NET", "XYZ"}, {"NCCL_NET_PLUGIN", "ofi"}}), Verdict::kUnknown);
-  MadeHost made;
-  made.host.environment = {{"NCCL_NET", "AWS Libfabric"}};
-  EXPECT_EQ(verdict_of(nccl_transport(), made.host), Verdict::kUnknown);
-  made.host.libraries.is_known = true;
-  EXPECT_EQ(verdict_of(nccl_transport(), made.host), Verdict::kFailure);
-  made.host.libraries.default_plugin.emplace_back();
-  EXPECT_EQ(verdict_of(nccl_transport(), made.host), Verdict::kUnknown);
-}
-
-TEST(NcclTransport, PluginInCapitals_IsAFailure) {
-  const Observations seen = transport_seen_with({{"NCCL_NET_PLUGIN", "GDR"}});
-  EXPECT_EQ(seen[0].verdict, Verdict::kFailure);
-  EXPECT_EQ(seen[0].fix, "export NCCL_NET_PLUGIN=gdr");
-}
-
-TEST(NcclTransport, PathOfThePlugin_HasToExist) {
-  MadeHost made;
-  made.host.environment["NCCL_NET_PLUGIN"] = "/lib64/libnccl-net-gdr.so";
-  EXPECT_EQ(verdict_of(nccl_transport(), made.host), Verdict::kFailure);
-  made.write("/lib64/libnccl-net-gdr.so", "");
-  EXPECT_EQ(verdict_of(nccl_transport(), made.host), Verdict::kOk);
+TEST(NetPlugin, EachCase_HasItsVerdict) {
+  const std::string a = "/a/libnccl-net-gdr.so", b = "/b/libnccl-net-gdr.so";
+  expect_worst<MadeHost>(
+      "net-plugin",
+      {{"found", wants_gdr({plugin_at(a, {8, 9})}), Verdict::kOk, "",
+        "/a/libnccl-net-gdr.so has the tables v8, v9 (by LD_LIBRARY_PATH)"},
+       {"not found", wants_gdr({}, "/build/lib/libnccl-net-gdr.so"), Verdict::kFailure, "", "",
+        "export LD_LIBRARY_PATH='/build/lib':"},
+       {"without tables", wants_gdr({plugin_at(a, {})}), Verdict::kFailure},
+       {"two copies", wants_gdr({plugin_at(a, {8}), plugin_at(b, {8})}), Verdict::kWarning},
+       {"by path",
+        [&](MadeHost* made) {
+          wants_gdr({})(made);
+          made->host.environment["NCCL_NET_PLUGIN"] = a;
+        },
+        Verdict::kOk},
+       {"no default plugin", has_default({}), Verdict::kOk},
+       {"default plugin", has_default({plugin_at("/ofi/libnccl-net.so", {9, 10})}), Verdict::kOk,
+        "", "/ofi/libnccl-net.so"},
+       {"default plugin without tables", has_default({plugin_at("/a/libnccl-net.so", {})}),
+        Verdict::kWarning},
+       {"two default plugins",
+        has_default({plugin_at("/a/libnccl-net.so", {8}), plugin_at("/b/libnccl-net.so", {9})}),
+        Verdict::kWarning},
+       {"of another machine", [](MadeHost*) {}, Verdict::kUnknown}});
 }
 
 }  // namespace

@@ -1,90 +1,93 @@
-#include <gtest/gtest.h>
-
 #include "tests/unit/tools/doctor/made_host.h"
-#include "tools/doctor/checks/checks.h"
 
 namespace gdr::tools::doctor {
 namespace {
 
-Observations variables_seen_with(const config::Environment& environment, size_t gpus = 0) {
+using Environment = config::Environment;
+
+// The variables of a job on this machine.
+auto with(const Environment& environment, int gpus = 0) {
+  return [=](MadeHost* made) {
+    made->host.is_live = true;
+    made->host.environment = environment;
+    if (gpus > 0) made->add_gpus(gpus);
+  };
+}
+
+Observations variables_seen_with(const Environment& environment) {
   MadeHost made;
-  made.host.is_live = true;
-  made.host.environment = environment;
-  made.host.inspection.emplace();
-  made.host.inspection->decision.machine.gpus.resize(gpus);
-  return nccl_variables().run(made.host);
+  with(environment)(&made);
+  return seen_by("nccl-variables", made.host);
 }
 
-TEST(NcclVariables, NothingSet_IsOk) {
-  const Observations seen = variables_seen_with({});
-  ASSERT_EQ(seen.size(), 1u);
-  EXPECT_EQ(seen[0].verdict, Verdict::kOk);
-}
-
-TEST(NcclVariables, NothingSetOnAnotherMachine_IsUnknown) {
-  const Observations seen = nccl_variables().run(MadeHost().host);
-  ASSERT_EQ(seen.size(), 1u);
-  EXPECT_EQ(seen[0].verdict, Verdict::kUnknown);
-  EXPECT_EQ(seen[0].needs, "run it on the machine, in the job");
+TEST(NcclVariables, EachCase_HasItsVerdict) {
+  const Environment on_own_transport = {{"NCCL_IB_OOO_RQ", "1"}};
+  const Environment on_plugin = {{"NCCL_IB_OOO_RQ", "1"}, {"NCCL_NET_PLUGIN", "gdr"}};
+  const Environment topo_file = {{"NCCL_TOPO_FILE", "/etc/topo.xml"}};
+  expect_worst<MadeHost>(
+      "nccl-variables",
+      {{"nothing set", with({}), Verdict::kOk},
+       {"nothing set on another machine", [](MadeHost*) {}, Verdict::kUnknown, "", "",
+        "run it on the machine, in the job"},
+       {"blanks in the HCAs, which nccl-filters judges", with({{"NCCL_IB_HCA", "mlx5_0, mlx5_1"}}),
+        Verdict::kOk},
+       {"name like no other", with({{"NCCL_RNG", "1"}}), Verdict::kOk},
+       {"common ones",
+        with({{"NCCL_DEBUG", "INFO"},
+              {"NCCL_IB_TIMEOUT", "22"},
+              {"NCCL_NET_GDR_LEVEL", "PHB"},
+              {"NCCL_ASYNC_ERROR_HANDLING", "1"},
+              {"NCCL_VERSION", "2.27.3"},
+              {"NCCL_TESTS_DEVICE", "0"}}),
+        Verdict::kOk, "",
+        "of the 6 variables that are set none is misspelt or has a value that cannot be used"},
+       {"level as a number", with({{"NCCL_NET_GDR_LEVEL", "3"}}), Verdict::kWarning,
+        "NCCL_NET_GDR_LEVEL", "3 (environment): NCCL takes this number for PHB",
+        "write the name, PHB if NCCL's reading is meant: export NCCL_NET_GDR_LEVEL=PHB"},
+       {"level of another tool", with({{"NCCL_NET_GDR_LEVEL", "NODE"}}), Verdict::kWarning},
+       {"level in a file",
+        [](MadeHost* made) {
+          made->host.environment["NCCL_NET_GDR_LEVEL"] = "5";
+          made->host.conf_places["NCCL_NET_GDR_LEVEL"] = {"/etc/nccl.conf", 4};
+        },
+        Verdict::kWarning, "", "5 (/etc/nccl.conf:4)"},
+       {"out of range", with({{"NCCL_IB_RETRY_CNT", "13"}}), Verdict::kWarning, "", "",
+        "use 0 to 7"},
+       {"own transport's", with(on_own_transport), Verdict::kOk},
+       {"own transport's with the plugin", with(on_plugin), Verdict::kWarning},
+       {"missing topology file", with(topo_file), Verdict::kWarning},
+       {"topology file",
+        [&](MadeHost* made) {
+          made->host.environment = topo_file;
+          made->write("/etc/topo.xml", "<system/>");
+        },
+        Verdict::kOk},
+       {"GDR_READ without a GPU", with({{"NCCL_NET_GDR_READ", "0"}}), Verdict::kOk},
+       {"GDR_READ", with({{"NCCL_NET_GDR_READ", "0"}}, 1), Verdict::kWarning},
+       {"P2P_DISABLE without NVLink", with({{"NCCL_P2P_DISABLE", "1"}}, 8), Verdict::kOk},
+       {"P2P_DISABLE with NVLink",
+        [](MadeHost* made) {
+          with({{"NCCL_P2P_DISABLE", "1"}})(made);
+          made->host.inspection.emplace();
+          made->host.inspection->decision = topology::scene_of(topology::with_nvlink());
+        },
+        Verdict::kWarning},
+       {"SHM_DISABLE", with({{"NCCL_SHM_DISABLE", "1"}}, 8), Verdict::kWarning}});
 }
 
 TEST(NcclVariables, RemovedFromNccl_AreWarningsWhateverTheValueAndThePlugin) {
   for (const char* value : {"0", "1", "-2", "PHB"}) {
     for (const char* name : {"NCCL_IB_GDR_LEVEL", "NCCL_IB_CUDA_SUPPORT"}) {
-      EXPECT_EQ(variables_seen_with({{name, value}})[0].verdict, Verdict::kWarning)
-          << name << value;
-      const Observations seen = variables_seen_with({{name, value}, {"NCCL_NET_PLUGIN", "gdr"}});
-      ASSERT_EQ(seen.size(), 1u) << name << value;
-      EXPECT_EQ(seen[0].verdict, Verdict::kWarning) << name << value;
-      EXPECT_TRUE(seen[0].fix.starts_with(std::string("unset ") + name)) << seen[0].fix;
+      for (const Environment& plugin : {Environment{}, Environment{{"NCCL_NET_PLUGIN", "gdr"}}}) {
+        Environment environment = plugin;
+        environment[name] = value;
+        const Observations seen = variables_seen_with(environment);
+        ASSERT_EQ(seen.size(), 1u) << name << value;
+        EXPECT_EQ(seen[0].verdict, Verdict::kWarning) << name << value;
+        EXPECT_TRUE(seen[0].fix.starts_with(std::string("unset ") + name)) << seen[0].fix;
+      }
     }
   }
-}
-
-TEST(NcclVariables, BlanksInTheHcas_AreLeftToTheCheckOfFilters) {
-  EXPECT_EQ(variables_seen_with({{"NCCL_IB_HCA", "mlx5_0, mlx5_1"}})[0].verdict, Verdict::kOk);
-}
-
-TEST(NcclVariables, NameLikeNoOther_HasNoSuggestion) {
-  EXPECT_EQ(variables_seen_with({{"NCCL_RNG", "1"}})[0].verdict, Verdict::kOk);
-  EXPECT_EQ(variables_seen_with({{"GDR_NCCL_FOO", "1"}})[0].fix.find("nearest"), std::string::npos);
-}
-
-TEST(NcclVariables, CommonOnes_AreOk) {
-  const Observations seen = variables_seen_with({{"NCCL_DEBUG", "INFO"},
-                                                 {"NCCL_IB_TIMEOUT", "22"},
-                                                 {"NCCL_NET_GDR_LEVEL", "PHB"},
-                                                 {"NCCL_ASYNC_ERROR_HANDLING", "1"},
-                                                 {"NCCL_VERSION", "2.27.3"},
-                                                 {"NCCL_TESTS_DEVICE", "0"}});
-  ASSERT_EQ(seen.size(), 1u);
-  EXPECT_EQ(seen[0].verdict, Verdict::kOk);
-  EXPECT_EQ(seen[0].evidence,
-            "of the 6 variables that are set none is misspelt or has a value that cannot be used");
-}
-
-TEST(NcclVariables, LevelAsANumber_IsAWarningThatNamesIt) {
-  const Observations seen = variables_seen_with({{"NCCL_NET_GDR_LEVEL", "3"}});
-  ASSERT_EQ(seen.size(), 1u);
-  EXPECT_EQ(seen[0].verdict, Verdict::kWarning);
-  EXPECT_EQ(seen[0].subject, "NCCL_NET_GDR_LEVEL");
-  EXPECT_NE(seen[0].evidence.find("3 (environment): NCCL takes this number for PHB"),
-            std::string::npos);
-  EXPECT_EQ(seen[0].fix,
-            "write the name, PHB if NCCL's reading is meant: export NCCL_NET_GDR_LEVEL=PHB");
-}
-
-TEST(NcclVariables, LevelOfAnotherTool_IsAWarning) {
-  const Observations seen = variables_seen_with({{"NCCL_NET_GDR_LEVEL", "NODE"}});
-  ASSERT_EQ(seen.size(), 1u);
-  EXPECT_EQ(seen[0].verdict, Verdict::kWarning);
-}
-
-TEST(NcclVariables, ValueOutOfRange_IsAWarning) {
-  const Observations seen = variables_seen_with({{"NCCL_IB_RETRY_CNT", "13"}});
-  ASSERT_EQ(seen.size(), 1u);
-  EXPECT_EQ(seen[0].verdict, Verdict::kWarning);
-  EXPECT_EQ(seen[0].fix, "use 0 to 7");
 }
 
 TEST(NcclVariables, ValueThatNcclCannotUse_IsAWarning) {
@@ -97,53 +100,42 @@ TEST(NcclVariables, ValueThatNcclCannotUse_IsAWarning) {
     ASSERT_EQ(seen.size(), 1u) << name;
     EXPECT_EQ(seen[0].verdict, Verdict::kWarning) << name;
     EXPECT_EQ(seen[0].subject, name);
-    EXPECT_NE(seen[0].evidence.find("cannot be used"), std::string::npos) << seen[0].evidence;
+    EXPECT_THAT(seen[0].evidence, ::testing::HasSubstr("cannot be used"));
   }
 }
 
 TEST(NcclVariables, MisspeltNames_AreWarningsWithTheName) {
-  const Observations seen = variables_seen_with(
-      {{"NCCL_IB_HCAS", "mlx5_0"}, {"NCCL_NET_PLUGINS", "gdr"}, {"NCCL_DEBG", "INFO"}});
-  ASSERT_EQ(seen.size(), 3u);
-  EXPECT_NE(seen[0].fix.find("NCCL_IB_HCA"), std::string::npos);
-  EXPECT_EQ(seen[1].fix, "check the spelling; the nearest name is NCCL_DEBUG");
-  EXPECT_EQ(seen[2].fix, "check the spelling; the nearest name is NCCL_NET_PLUGIN");
+  const Observations seen = variables_seen_with({{"NCCL_IB_HCAS", "mlx5_0"},
+                                                 {"NCCL_NET_PLUGINS", "gdr"},
+                                                 {"NCCL_DEBG", "INFO"},
+                                                 {"GDR_NCCL_FOO", "1"}});
+  ASSERT_EQ(seen.size(), 4u);
+  EXPECT_THAT(seen[0].fix, ::testing::Not(::testing::HasSubstr("nearest")));
+  EXPECT_THAT(seen[1].fix, ::testing::HasSubstr("NCCL_IB_HCA"));
+  EXPECT_EQ(seen[2].fix, "check the spelling; the nearest name is NCCL_DEBUG");
+  EXPECT_EQ(seen[3].fix, "check the spelling; the nearest name is NCCL_NET_PLUGIN");
 }
 
-TEST(NcclVariables, OfTheOwnTransportOnly_IsAWarningWithThePlugin) {
-  EXPECT_EQ(variables_seen_with({{"NCCL_IB_OOO_RQ", "1"}})[0].verdict, Verdict::kOk);
-  EXPECT_EQ(variables_seen_with({{"NCCL_IB_OOO_RQ", "1"}, {"NCCL_NET_PLUGIN", "gdr"}})[0].verdict,
-            Verdict::kWarning);
-}
-
-TEST(NcclVariables, SetInAFile_NamesTheLine) {
-  MadeHost made;
-  made.host.environment["NCCL_NET_GDR_LEVEL"] = "5";
-  made.host.conf_places["NCCL_NET_GDR_LEVEL"] = {"/etc/nccl.conf", 4};
-  const Observations seen = nccl_variables().run(made.host);
-  EXPECT_NE(seen[0].evidence.find("5 (/etc/nccl.conf:4)"), std::string::npos);
-}
-
-TEST(NcclVariables, MissingTopologyFile_IsAWarning) {
-  const Observations seen = variables_seen_with({{"NCCL_TOPO_FILE", "/etc/topo.xml"}});
-  EXPECT_EQ(seen[0].verdict, Verdict::kWarning);
-  MadeHost made;
-  made.write("/etc/topo.xml", "<system/>");
-  made.host.environment["NCCL_TOPO_FILE"] = "/etc/topo.xml";
-  EXPECT_EQ(verdict_of(nccl_variables(), made.host), Verdict::kOk);
-}
-
-TEST(NcclVariables, Leftovers_AreWarningsWhereTheyCost) {
-  EXPECT_EQ(variables_seen_with({{"NCCL_NET_GDR_READ", "0"}})[0].verdict, Verdict::kOk);
-  EXPECT_EQ(variables_seen_with({{"NCCL_NET_GDR_READ", "0"}}, 1)[0].verdict, Verdict::kWarning);
-  EXPECT_EQ(variables_seen_with({{"NCCL_P2P_DISABLE", "1"}}, 8)[0].verdict, Verdict::kOk);
-  EXPECT_EQ(variables_seen_with({{"NCCL_SHM_DISABLE", "1"}}, 8)[0].verdict, Verdict::kWarning);
-  MadeHost made;
-  made.host.environment["NCCL_P2P_DISABLE"] = "1";
-  made.host.inspection.emplace();
-  made.host.inspection->decision.machine.gpus.resize(2);
-  made.host.inspection->decision.machine.gpus[0].nvlinks.emplace_back();
-  EXPECT_EQ(verdict_of(nccl_variables(), made.host), Verdict::kWarning);
+TEST(NcclContradictions, EachCase_HasItsVerdict) {
+  expect_worst<MadeHost>(
+      "nccl-contradictions",
+      {{"nothing set", with({}), Verdict::kOk},
+       {"nothing set on another machine", [](MadeHost*) {}, Verdict::kUnknown},
+       {"RoCE version", with({{"NCCL_IB_ROCE_VERSION_NUM", "2"}}), Verdict::kOk},
+       {"RoCE version of a forced GID",
+        with({{"NCCL_IB_ROCE_VERSION_NUM", "2"}, {"NCCL_IB_GID_INDEX", "3"}}), Verdict::kWarning,
+        "", "2 (environment) has no effect with NCCL_IB_GID_INDEX=3 (environment)"},
+       {"split over one queue pair", with({{"NCCL_IB_SPLIT_DATA_ON_QPS", "1"}}), Verdict::kWarning},
+       {"split over four",
+        with({{"NCCL_IB_SPLIT_DATA_ON_QPS", "1"}, {"NCCL_IB_QPS_PER_CONNECTION", "4"}}),
+        Verdict::kOk},
+       {"adaptive routing",
+        with({{"NCCL_IB_ADAPTIVE_ROUTING", "0"}, {"NCCL_IB_AR_THRESHOLD", "1"}}),
+        Verdict::kWarning},
+       {"merging", with({{"NCCL_IB_MERGE_NICS", "0"}, {"NCCL_NET_MERGE_LEVEL", "PIX"}}),
+        Verdict::kWarning},
+       {"peer-to-peer", with({{"NCCL_P2P_DISABLE", "1"}, {"NCCL_P2P_LEVEL", "NVL"}}),
+        Verdict::kWarning}});
 }
 
 }  // namespace

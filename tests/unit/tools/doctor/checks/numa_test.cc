@@ -1,5 +1,4 @@
 #include "tests/unit/tools/doctor/made_pci.h"
-#include "tools/doctor/checks/checks.h"
 
 namespace gdr::tools::doctor {
 namespace {
@@ -31,7 +30,7 @@ topology::Machine with_a_far_gpu() {
 // CPUs than this machine has.
 TEST(Numa, EachCase_HasItsVerdict) {
   expect_worst<MadePci>(
-      numa(),
+      "numa",
       {{"known", [](MadePci* made) { made->set(two_nodes()); }, Verdict::kOk, "", "of 2"},
        {"unknown node of a device",
         [](MadePci* made) {
@@ -71,7 +70,7 @@ TEST(Numa, EachCase_HasItsVerdict) {
 TEST(Numa, ProcessNearSomeGpus_NamesTheOthers) {
   MadePci made;
   allow(&made, "0-7", with_a_far_gpu());
-  const Observations seen = seen_by(numa(), made.host);
+  const Observations seen = seen_by("numa", made.host);
   EXPECT_EQ(seen.back().verdict, Verdict::kOk);
   EXPECT_THAT(seen.back().evidence, ::testing::HasSubstr("none of them near GPU1 (0000:81:00.0)"));
 }
@@ -80,8 +79,32 @@ TEST(Numa, OddListOfCpus_IsNotLookedAt) {
   for (const char* list : {"", "x", "5-", "0-99999999999", "-1"}) {
     MadePci made;
     allow(&made, list);
-    EXPECT_EQ(verdict_of(numa(), made.host), Verdict::kOk) << list;
+    EXPECT_EQ(worst_of("numa", made.host).verdict, Verdict::kOk) << list;
   }
+}
+
+// numa_balancing and the nodes that are online, on a machine with a GPU and an HCA.
+auto balancing(const char* mode, const char* nodes, bool has_pair = true) {
+  return [=](MadeHost* made) {
+    made->write("/proc/sys/kernel/numa_balancing", mode);
+    made->write("/sys/devices/system/node/online", nodes);
+    if (!has_pair) return;
+    made->write("/sys/class/infiniband/mlx5_0/node_type", "1: CA\n");
+    made->add_gpus(1);
+  };
+}
+
+TEST(NumaBalancing, EachCase_HasItsVerdict) {
+  expect_worst<MadeHost>(
+      "numa-balancing",
+      {{"on, with two nodes", balancing("1\n", "0-1\n"), Verdict::kWarning, "", "", "",
+        "sysctl -w kernel.numa_balancing=0 / sysctl -w kernel.numa_balancing=1"},
+       {"on, with one node", balancing("1\n", "0\n"), Verdict::kOk},
+       {"on, without a GPU", balancing("1\n", "0-1\n", false), Verdict::kOk},
+       {"tiering alone", balancing("2\n", "0-1\n"), Verdict::kOk},
+       {"kernel without it",
+        [](MadeHost* made) { made->write("/proc/sys/kernel/ostype", "Linux\n"); }, Verdict::kOk},
+       {"without /proc", [](MadeHost*) {}, Verdict::kUnknown}});
 }
 
 }  // namespace

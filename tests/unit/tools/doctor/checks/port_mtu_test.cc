@@ -1,93 +1,77 @@
-#include <gmock/gmock.h>
-
 #include "tests/unit/tools/doctor/made_fabric.h"
-#include "tools/doctor/checks/checks.h"
 
 namespace gdr::tools::doctor {
 namespace {
 
-using ::testing::HasSubstr;
-
-TEST(PortMtu, LargestEverywhere_IsOk) {
-  MadeFabric made;
-  made.add_roce();
-  made.add_infiniband();
-  EXPECT_EQ(verdict_of(port_mtu(), made.host), Verdict::kOk);
+// RoCE ports of that RDMA MTU, with the MTU of each one's interface.
+auto roce_mtus(int active, std::vector<int> netdevs, bool has_gpus = false) {
+  return [=](MadeFabric* made) {
+    for (size_t i = 0; i < netdevs.size(); ++i) {
+      made->add_roce().active_mtu = active;
+      made->netdev(i).mtu = netdevs[i];
+    }
+    if (has_gpus) made->add_rails();
+  };
 }
 
-TEST(PortMtu, SmallInterfaceBesideALargeOne_IsAWarningWithTheMtuOfItsPeer) {
-  MadeFabric made;
-  made.add_roce();
-  made.add_roce().active_mtu = 1024;
-  made.netdev(0).mtu = 4200;
-  made.netdev(1).mtu = 1500;
-  const Observation seen = worst_of(port_mtu(), made.host);
-  EXPECT_EQ(seen.verdict, Verdict::kWarning);
-  EXPECT_EQ(seen.subject, "mlx5_1:1");
-  EXPECT_EQ(seen.evidence, "RDMA MTU 1024 of 4096, eth1 has MTU 1500; other rails have 4096");
-  ASSERT_EQ(seen.steps.size(), 1u);
-  EXPECT_EQ(seen.steps[0].command, "ip link set dev 'eth1' mtu 4200");
-  EXPECT_EQ(seen.steps[0].undo, "ip link set dev 'eth1' mtu 1500");
+// Ports of InfiniBand, each with the MTU and the greatest one.
+auto infiniband_mtus(std::vector<std::pair<int, int>> mtus) {
+  return [=](MadeFabric* made) {
+    for (const auto& [active, most] : mtus) {
+      RdmaPort& port = made->add_infiniband();
+      port.active_mtu = active;
+      port.max_mtu = most;
+    }
+  };
 }
 
-TEST(PortMtu, SmallEverywhere_IsAWarningWhereThereAreGpus) {
-  MadeFabric made;
-  for (size_t i = 0; i < 2; ++i) {
-    made.add_roce().active_mtu = 1024;
-    made.netdev(i).mtu = 1500;
-  }
-  EXPECT_EQ(verdict_of(port_mtu(), made.host), Verdict::kOk);
-  made.add_rails();
-  const Observation seen = worst_of(port_mtu(), made.host);
-  EXPECT_EQ(seen.verdict, Verdict::kWarning);
-  EXPECT_EQ(seen.steps.at(0).command, "ip link set dev 'eth0' mtu 9000");
+// A RoCE port of which verbs shows nothing.
+auto without_verbs(int netdev) {
+  return [=](MadeFabric* made) {
+    RdmaPort& port = made->add_roce();
+    port.active_mtu.reset();
+    port.max_mtu.reset();
+    made->netdev(0).mtu = netdev;
+  };
 }
 
-TEST(PortMtu, WithoutVerbs_FollowsFromTheInterface) {
-  MadeFabric made;
-  RdmaPort& port = made.add_roce();
-  port.active_mtu.reset();
-  port.max_mtu.reset();
-  made.netdev(0).mtu = 4191;  // one byte less than 4096 and the headers take
-  EXPECT_THAT(worst_of(port_mtu(), made.host).evidence, HasSubstr("RDMA MTU 2048 at most"));
-  made.netdev(0).mtu = 4192;
-  EXPECT_THAT(worst_of(port_mtu(), made.host).evidence, HasSubstr("RDMA MTU 4096 at most"));
-}
-
-TEST(PortMtu, InfiniBandBelowItsMaximum_IsAWarningAboutTheSubnetManager) {
-  MadeFabric made;
-  made.add_infiniband().active_mtu = 2048;
-  const Observation seen = worst_of(port_mtu(), made.host);
-  EXPECT_EQ(seen.verdict, Verdict::kWarning);
-  EXPECT_THAT(seen.fix, HasSubstr("opensm"));
-}
-
-TEST(PortMtu, BelowWhatALargeInterfaceAllows_IsAWarning) {
-  MadeFabric made;
-  made.add_roce().active_mtu = 1024;
-  const Observation seen = worst_of(port_mtu(), made.host);
-  EXPECT_EQ(seen.verdict, Verdict::kWarning);
-  EXPECT_TRUE(seen.steps.empty());
-}
-
-TEST(PortMtu, MaximumBelowThatOfItsPeers_IsAWarning) {
-  MadeFabric made;
-  made.add_infiniband();
-  RdmaPort& small = made.add_infiniband();
-  small.active_mtu = small.max_mtu = 2048;
-  const Observation seen = worst_of(port_mtu(), made.host);
-  EXPECT_EQ(seen.verdict, Verdict::kWarning);
-  EXPECT_EQ(seen.subject, "mlx5_1:1");
-  EXPECT_EQ(seen.evidence, "RDMA MTU 2048 of 2048; other rails have 4096");
-  made.port(0).active_mtu = made.port(0).max_mtu = 2048;
-  EXPECT_EQ(verdict_of(port_mtu(), made.host), Verdict::kOk);
-}
-
-TEST(PortMtu, WithoutVerbsAndInterface_IsUnknown) {
-  MadeFabric made;
-  made.add_roce().active_mtu.reset();
-  made.host.ports.netdevs.clear();
-  EXPECT_EQ(verdict_of(port_mtu(), made.host), Verdict::kUnknown);
+TEST(PortMtu, EachCase_HasItsVerdict) {
+  expect_worst<MadeFabric>(
+      "port-mtu",
+      {{"largest everywhere",
+        [](MadeFabric* made) {
+          made->add_roce();
+          made->add_infiniband();
+        },
+        Verdict::kOk},
+       {"small interface beside a large one",
+        [](MadeFabric* made) {
+          roce_mtus(4096, {4200, 1500})(made);
+          made->port(1).active_mtu = 1024;
+        },
+        Verdict::kWarning, "mlx5_1:1",
+        "RDMA MTU 1024 of 4096, eth1 has MTU 1500; other rails have 4096", "",
+        "ip link set dev 'eth1' mtu 4200 / ip link set dev 'eth1' mtu 1500"},
+       {"small everywhere", roce_mtus(1024, {1500, 1500}), Verdict::kOk},
+       {"small everywhere, with GPUs", roce_mtus(1024, {1500, 1500}, true), Verdict::kWarning, "",
+        "", "", "ip link set dev 'eth0' mtu 9000 / ip link set dev 'eth0' mtu 1500"},
+       {"one byte less than 4096 and the headers take", without_verbs(4191), Verdict::kOk, "",
+        "RDMA MTU 2048 at most"},
+       {"as much as 4096 and the headers take", without_verbs(4192), Verdict::kOk, "",
+        "RDMA MTU 4096 at most"},
+       {"InfiniBand below its maximum", infiniband_mtus({{2048, 4096}}), Verdict::kWarning, "", "",
+        "opensm"},
+       {"below what the interface allows", roce_mtus(1024, {9000}), Verdict::kWarning, "", "", "",
+        ""},
+       {"maximum below that of peers", infiniband_mtus({{4096, 4096}, {2048, 2048}}),
+        Verdict::kWarning, "mlx5_1:1", "RDMA MTU 2048 of 2048; other rails have 4096"},
+       {"equal maximums", infiniband_mtus({{2048, 2048}, {2048, 2048}}), Verdict::kOk},
+       {"without verbs and interface",
+        [](MadeFabric* made) {
+          made->add_roce().active_mtu.reset();
+          made->host.ports.netdevs.clear();
+        },
+        Verdict::kUnknown}});
 }
 
 }  // namespace

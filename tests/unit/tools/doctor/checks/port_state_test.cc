@@ -1,110 +1,143 @@
-#include <gmock/gmock.h>
-
 #include "tests/unit/tools/doctor/made_fabric.h"
-#include "tools/doctor/checks/checks.h"
 
 namespace gdr::tools::doctor {
 namespace {
 
-using ::testing::HasSubstr;
-
-TEST(PortState, ActivePorts_AreOk) {
-  MadeFabric made;
-  made.add_infiniband();
-  made.add_roce();
-  EXPECT_EQ(verdict_of(port_state(), made.host), Verdict::kOk);
+// An InfiniBand port in these states.
+auto infiniband_in(LinkState state, PhysState phys_state = PhysState::kLinkUp) {
+  return [=](MadeFabric* made) {
+    RdmaPort& port = made->add_infiniband();
+    port.state = state;
+    port.phys_state = phys_state;
+  };
 }
 
-TEST(PortState, InfiniBandPortInInit_IsAFailureThatNamesTheSubnetManager) {
-  MadeFabric made;
-  made.add_infiniband().state = LinkState::kInit;
-  const Observation seen = worst_of(port_state(), made.host);
-  EXPECT_EQ(seen.verdict, Verdict::kFailure);
-  EXPECT_EQ(seen.subject, "mlx5_0:1");
-  EXPECT_THAT(seen.evidence, HasSubstr("state INIT, physical state LinkUp"));
-  EXPECT_THAT(seen.fix, HasSubstr("subnet manager"));
+// RoCE ports of which those that are named are not active.
+auto roce_down(size_t ports, std::vector<size_t> down) {
+  return [=](MadeFabric* made) {
+    for (size_t i = 0; i < ports; ++i) made->add_roce();
+    for (size_t i : down) made->port(i).state = LinkState::kDown;
+  };
 }
 
-TEST(PortState, DisabledInfiniBandPort_IsAFailureWithTheCommand) {
-  MadeFabric made;
-  RdmaPort& port = made.add_infiniband();
-  port.state = LinkState::kDown;
-  port.phys_state = PhysState::kDisabled;
-  const Observation seen = worst_of(port_state(), made.host);
-  EXPECT_EQ(seen.verdict, Verdict::kFailure);
-  EXPECT_THAT(seen.fix, HasSubstr("ibportstate -C 'mlx5_0' -P 1 -D 0 1 enable"));
+// Two HCAs beside the rails of a machine with GPUs, one of which has that name and is not active.
+auto beside_rails(const char* name, LinkState state) {
+  return [=](MadeFabric* made) {
+    made->add_infiniband();
+    made->add_infiniband();
+    made->add_rails();
+    made->port(1).state = state;
+    made->hca(1).name = name;
+  };
 }
 
-TEST(PortState, InterfaceThatIsNotUp_IsAFailureWithAStepAndItsUndo) {
-  MadeFabric made;
-  made.add_roce().state = LinkState::kDown;
-  made.netdev(0).is_up = false;
-  const Observation seen = worst_of(port_state(), made.host);
-  EXPECT_EQ(seen.verdict, Verdict::kFailure);
-  ASSERT_EQ(seen.steps.size(), 1u);
-  EXPECT_EQ(seen.steps[0].command, "ip link set dev 'eth0' up");
-  EXPECT_EQ(seen.steps[0].undo, "ip link set dev 'eth0' down");
-}
-
-TEST(PortState, InterfaceWithoutCarrier_IsAFailureOfTheCable) {
-  MadeFabric made;
-  made.add_roce().state = LinkState::kDown;
-  made.netdev(0).has_carrier = false;
-  const Observation seen = worst_of(port_state(), made.host);
-  EXPECT_THAT(seen.evidence, HasSubstr("eth0 is up and has no carrier"));
-  EXPECT_TRUE(seen.steps.empty());
-}
-
-TEST(PortState, OnePortDownWithoutGpus_IsAWarning) {
-  MadeFabric made;
-  made.add_roce();
-  made.add_roce();
-  made.port(1).state = LinkState::kDown;
-  EXPECT_EQ(verdict_of(port_state(), made.host), Verdict::kWarning);
-  made.port(0).state = LinkState::kDown;
-  EXPECT_EQ(verdict_of(port_state(), made.host), Verdict::kFailure);
-}
-
-TEST(PortState, RailDown_IsAFailureAndAnExcludedPortIsNot) {
-  MadeFabric made;
-  made.add_infiniband();
-  made.add_infiniband();
-  made.add_rails();
-  EXPECT_EQ(verdict_of(port_state(), made.host), Verdict::kOk);
-  made.port(1).state = LinkState::kDown;
-  EXPECT_EQ(verdict_of(port_state(), made.host), Verdict::kFailure);
-  made.hca(1).name = "mlx5_storage";
-  EXPECT_EQ(verdict_of(port_state(), made.host), Verdict::kOk);
-}
-
-TEST(PortState, SecondPortsThatNoCardHasUp_AreOk) {
-  MadeFabric made;
-  made.add_infiniband();
-  topology::Machine machine = topology::with_nvlink();
-  for (topology::Hca& hca : machine.hcas) {
-    hca.ports.resize(1);
-    topology::Port second = hca.ports[0];
+// An HCA whose second port is down, as that of every other card of the model is, and what may show
+// that the port is meant to be in use.
+auto second_port_down(std::function<void(RdmaPort*)> change) {
+  return [=](MadeFabric* made) {
+    made->add_infiniband();
+    Machine machine = topology::with_nvlink();
+    for (Hca& hca : machine.hcas) {
+      hca.ports.resize(1);
+      hca.ports.push_back(hca.ports[0]);
+      hca.ports[1].number = 2;
+      hca.ports[1].state = Port::State::kDown;
+    }
+    made->host.inspection.emplace();
+    made->host.inspection->decision = topology::scene_of(machine);
+    RdmaPort second;
     second.number = 2;
-    second.state = topology::Port::State::kDown;
-    hca.ports.push_back(second);
+    second.state = LinkState::kDown;
+    second.phys_state = PhysState::kDisabled;
+    second.link_layer = "InfiniBand";
+    second.lid = 0;
+    second.gids = {{{0, link_local_gid(1), transport::GidType::kIb}, ""}};
+    change(&second);
+    made->hca(0).ports.push_back(second);
+  };
+}
+
+void set_up_link(RdmaPort* port) { port->phys_state = PhysState::kLinkUp; }
+void set_lid(RdmaPort* port) { port->lid = 0x1a; }
+void set_address(RdmaPort* port) { port->gids[0].entry.gid = ipv4_gid(0x0a0001ff); }
+
+TEST(PortState, EachCase_HasItsVerdict) {
+  expect_worst<MadeFabric>(
+      "port-state",
+      {{"active", roce_down(1, {}), Verdict::kOk},
+       {"in Init", infiniband_in(LinkState::kInit), Verdict::kFailure, "mlx5_0:1",
+        "state INIT, physical state LinkUp", "subnet manager"},
+       {"disabled", infiniband_in(LinkState::kDown, PhysState::kDisabled), Verdict::kFailure, "",
+        "", "ibportstate -C 'mlx5_0' -P 1 -D 0 1 enable"},
+       {"interface that is not up",
+        [](MadeFabric* made) {
+          roce_down(1, {0})(made);
+          made->netdev(0).is_up = false;
+        },
+        Verdict::kFailure, "", "", "", "ip link set dev 'eth0' up / ip link set dev 'eth0' down"},
+       {"without carrier",
+        [](MadeFabric* made) {
+          roce_down(1, {0})(made);
+          made->netdev(0).has_carrier = false;
+        },
+        Verdict::kFailure, "", "eth0 is up and has no carrier", "", ""},
+       {"one down without GPUs", roce_down(2, {1}), Verdict::kWarning},
+       {"all down without GPUs", roce_down(2, {0, 1}), Verdict::kFailure},
+       {"rails", beside_rails("mlx5_1", LinkState::kActive), Verdict::kOk},
+       {"rail that is down", beside_rails("mlx5_1", LinkState::kDown), Verdict::kFailure},
+       {"excluded port that is down", beside_rails("mlx5_storage", LinkState::kDown), Verdict::kOk},
+       {"second ports of all cards", second_port_down([](RdmaPort*) {}), Verdict::kOk},
+       {"second port with the permissive LID",
+        second_port_down([](RdmaPort* port) { port->lid = 0xffff; }), Verdict::kOk},
+       {"second port that polls",
+        second_port_down([](RdmaPort* port) { port->phys_state = PhysState::kPolling; }),
+        Verdict::kOk},
+       {"second port that is cabled", second_port_down(set_up_link), Verdict::kFailure, "mlx5_0:2"},
+       {"second port that recovers",
+        second_port_down([](RdmaPort* port) { port->phys_state = PhysState::kErrorRecovery; }),
+        Verdict::kFailure},
+       {"second port with a LID", second_port_down(set_lid), Verdict::kFailure},
+       {"second port with an address", second_port_down(set_address), Verdict::kFailure},
+       {"unknown", infiniband_in(LinkState::kUnknown), Verdict::kUnknown},
+       {"no HCA", [](MadeFabric*) {}, Verdict::kNothing}});
+}
+
+// A file that shows the topology alone has no sign.
+TEST(PortState, SecondPortInUse_IsAFindingWithTheSign) {
+  const std::pair<void (*)(RdmaPort*), const char*> cases[] = {
+      {set_up_link, "its link is up physically, and not active"},
+      {set_lid, "it has the LID 0x1a"},
+      {set_address, "it has the address 10.0.1.255"}};
+  for (const auto& [change, sign] : cases) {
+    MadeFabric made;
+    second_port_down(change)(&made);
+    judge_topology(&made.host);
+    const Observations seen = findings_of(made.host, {FindingKind::kPortDown});
+    ASSERT_EQ(seen.size(), 1u) << sign;
+    EXPECT_EQ(seen[0].subject, "mlx5_0:2");
+    EXPECT_THAT(seen[0].evidence, ::testing::HasSubstr(std::string("it is in use: ") + sign));
   }
-  made.host.inspection.emplace();
-  made.host.inspection->decision = topology::scene_of(machine);
-  RdmaPort second = made.port(0);
-  second.number = 2;
-  second.state = LinkState::kDown;
-  made.hca(0).ports.push_back(second);
-  EXPECT_EQ(verdict_of(port_state(), made.host), Verdict::kOk);
 }
 
-TEST(PortState, UnknownState_IsUnknown) {
-  MadeFabric made;
-  made.add_roce().state = LinkState::kUnknown;
-  EXPECT_EQ(verdict_of(port_state(), made.host), Verdict::kUnknown);
+// An active InfiniBand port with that LID and LID of the subnet manager.
+auto lids(std::optional<int> own, std::optional<int> manager) {
+  return [=](MadeFabric* made) {
+    RdmaPort& port = made->add_infiniband();
+    port.lid = own;
+    port.sm_lid = manager;
+  };
 }
 
-TEST(PortState, WithoutHca_IsOk) {
-  EXPECT_EQ(verdict_of(port_state(), MadeHost().host), Verdict::kNothing);
+TEST(SubnetManager, EachCase_HasItsVerdict) {
+  expect_worst<MadeFabric>(
+      "subnet-manager",
+      {{"with LIDs", lids(7, 1), Verdict::kOk, "", "LID 7, subnet manager at LID 1"},
+       {"in Init", infiniband_in(LinkState::kInit), Verdict::kFailure, "", "INIT"},
+       {"without a LID", lids(0, 1), Verdict::kFailure},
+       {"permissive LID", lids(0xffff, 1), Verdict::kFailure},
+       {"without a manager", lids(7, 0), Verdict::kWarning},
+       {"unknown LID", lids({}, 1), Verdict::kUnknown},
+       {"RoCE alone", roce_down(1, {}), Verdict::kNothing}});
 }
 
 }  // namespace

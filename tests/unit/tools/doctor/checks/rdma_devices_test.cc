@@ -1,14 +1,9 @@
-#include <gmock/gmock.h>
-
 #include <cerrno>
 
 #include "tests/unit/tools/doctor/made_fabric.h"
-#include "tools/doctor/checks/checks.h"
 
 namespace gdr::tools::doctor {
 namespace {
-
-using ::testing::HasSubstr;
 
 // Adds a network function of NVIDIA's, with that driver if it is not empty.
 void add_function(MadeFabric* made, const std::string& address, const std::string& driver) {
@@ -20,214 +15,134 @@ void add_function(MadeFabric* made, const std::string& address, const std::strin
   if (!driver.empty()) made->link(folder + "/driver", "/sys/bus/pci/drivers/" + driver);
 }
 
-TEST(RdmaDevices, OpenedByVerbs_AreOk) {
-  MadeFabric made;
-  made.add_infiniband();
-  EXPECT_EQ(worst_of(rdma_devices(), made.host).evidence, "mlx5_core, 1 port");
+// Such a function alone, beside these loaded modules.
+auto function_of(const char* driver, bool has_gpus, std::vector<std::string> modules = {},
+                 Container container = Container::kNone) {
+  return [=](MadeFabric* made) {
+    if (has_gpus) made->add_rails();
+    add_function(made, "0000:3b:00.0", driver);
+    for (const std::string& one : modules) made->write("/sys/module/" + one + "/refcnt", "1\n");
+    made->host.process.container = container;
+  };
 }
 
-TEST(RdmaDevices, ElasticFabricAdapterAlone_IsAFailureThatNamesItsPlugin) {
-  MadeFabric made;
-  made.add_roce().link_layer = "Unspecified";
-  made.hca(0).node_type = "7: unspecified";
-  made.hca(0).pci_ids = "1d0f:efa2";
-  const Observation seen = worst_of(rdma_devices(), made.host);
-  EXPECT_EQ(seen.verdict, Verdict::kFailure);
-  EXPECT_THAT(seen.evidence, HasSubstr("has no reliable connections. This plugin does"));
-  EXPECT_THAT(seen.fix, HasSubstr("aws-ofi-nccl"));
+// An RDMA device at 0000:3b:00.0 and a function of its model elsewhere.
+auto beside_device(const char* address, const char* driver, std::vector<std::string> modules = {}) {
+  return [=](MadeFabric* made) {
+    made->add_infiniband();
+    made->hca(0).pci = "0000:3b:00.0";
+    add_function(made, address, driver);
+    for (const std::string& one : modules) made->write("/sys/module/" + one + "/refcnt", "1\n");
+  };
 }
 
-// As in Amazon's images.
-TEST(RdmaDevices, ElasticFabricAdapterWithItsPlugin_IsOk) {
-  MadeFabric made;
-  made.add_roce().link_layer = "Unspecified";
-  made.hca(0).node_type = "7: unspecified";
-  made.host.libraries.default_plugin.emplace_back().file = "libnccl-net.so";
-  EXPECT_EQ(worst_of(rdma_devices(), made.host).verdict, Verdict::kOk);
-  made.host.environment["NCCL_NET_PLUGIN"] = "gdr";
-  EXPECT_EQ(worst_of(rdma_devices(), made.host).verdict, Verdict::kFailure);
-  made.host.environment["NCCL_NET_PLUGIN"] = "ofi";
-  EXPECT_EQ(worst_of(rdma_devices(), made.host).verdict, Verdict::kOk);
+// An Elastic Fabric Adapter as in Amazon's images, with NCCL_NET_PLUGIN where it is set.
+auto efa(bool has_default_plugin, const char* plugin = "") {
+  return [=](MadeFabric* made) {
+    made->add_roce().link_layer = "Unspecified";
+    made->hca(0).node_type = "7: unspecified";
+    made->hca(0).pci_ids = "1d0f:efa2";
+    if (has_default_plugin) {
+      made->host.libraries.default_plugin.emplace_back().file = "libnccl-net.so";
+    }
+    if (*plugin != 0) made->host.environment["NCCL_NET_PLUGIN"] = plugin;
+  };
 }
 
-TEST(RdmaDevices, IwarpDeviceBesideAnHca_IsOk) {
-  MadeFabric made;
-  made.add_infiniband();
-  made.add_roce();
-  made.hca(1).node_type = "4: RNIC";
-  EXPECT_EQ(worst_of(rdma_devices(), made.host).verdict, Verdict::kOk);
+auto iwarp(bool is_named, bool has_other) {
+  return [=](MadeFabric* made) {
+    made->add_roce();
+    made->hca(0).node_type = "4: RNIC";
+    if (is_named) made->host.environment["NCCL_IB_HCA"] = made->hca(0).name;
+    if (has_other) made->add_infiniband();
+  };
 }
 
-TEST(RdmaDevices, IwarpDeviceAlone_IsAFailureUnlessItIsNamed) {
-  MadeFabric made;
-  made.add_roce();
-  made.hca(0).node_type = "4: RNIC";
-  EXPECT_EQ(worst_of(rdma_devices(), made.host).verdict, Verdict::kFailure);
-  made.host.environment["NCCL_IB_HCA"] = made.hca(0).name;
-  EXPECT_EQ(worst_of(rdma_devices(), made.host).verdict, Verdict::kOk);
+auto open_fails(const char* text, int error) {
+  return [=](MadeFabric* made) {
+    made->add_infiniband();
+    made->hca(0).open_error = text;
+    made->hca(0).open_errno = error;
+  };
 }
 
-TEST(RdmaDevices, MachineWithoutHca_IsUnknownAndSaysSo) {
-  MadeFabric made;
-  std::filesystem::create_directories(made.host.path("/sys/class"));
-  const Observation seen = worst_of(rdma_devices(), made.host);
-  EXPECT_EQ(seen.verdict, Verdict::kUnknown);
-  EXPECT_THAT(seen.evidence, HasSubstr("this machine has no RDMA device"));
+// Two HCAs, of which verbs does not list the first one, and what opening their files gave.
+auto unlisted(std::vector<DeviceFile> uverbs, Container container = Container::kNone,
+              const char* filter = "") {
+  return [=](MadeFabric* made) {
+    made->add_infiniband();
+    made->add_infiniband();
+    made->hca(0).in_verbs = false;
+    made->write("/sys/class/infiniband_verbs/uverbs0/ibdev", "mlx5_0\n");
+    made->write("/sys/class/infiniband_verbs/uverbs1/ibdev", "mlx5_1\n");
+    made->host.process.uverbs = uverbs;
+    made->host.process.container = container;
+    if (*filter != 0) made->host.environment["NCCL_IB_HCA"] = filter;
+  };
 }
 
-TEST(RdmaDevices, WithoutSysfs_IsUnknown) {
-  MadeHost made;
-  std::filesystem::remove_all(made.host.path("/sys"));
-  EXPECT_EQ(worst_of(rdma_devices(), made.host).evidence, "there is no /sys/class");
-}
-
-TEST(RdmaDevices, HcaWithoutDriver_IsAFailure) {
-  MadeFabric made;
-  made.add_rails();
-  add_function(&made, "0000:3b:00.0", "");
-  const Observation seen = worst_of(rdma_devices(), made.host);
-  EXPECT_EQ(seen.verdict, Verdict::kFailure);
-  EXPECT_EQ(seen.subject, "0000:3b:00.0 (15b3:1021)");
-  EXPECT_THAT(seen.fix, HasSubstr("modprobe mlx5_core"));
-}
-
-TEST(RdmaDevices, HcaWithoutRdmaModule_IsAFailureWithAStep) {
-  MadeFabric made;
-  made.add_rails();
-  add_function(&made, "0000:3b:00.0", "mlx5_core");
-  made.write("/sys/module/mlx5_core/refcnt", "0\n");
-  const Observation seen = worst_of(rdma_devices(), made.host);
-  EXPECT_EQ(seen.verdict, Verdict::kFailure);
-  ASSERT_EQ(seen.steps.size(), 1u);
-  EXPECT_EQ(seen.steps[0].command, "modprobe mlx5_ib");
-}
-
-// The undo of a step, modprobe -r, would take RDMA from all HCAs.
-TEST(RdmaDevices, ModuleThatIsLoaded_IsNotLoadedByAStep) {
-  MadeFabric made;
-  made.add_infiniband();
-  made.hca(0).pci = "0000:3b:00.0";
-  add_function(&made, "0000:3c:00.0", "mlx5_core");
-  EXPECT_TRUE(worst_of(rdma_devices(), made.host).steps.empty());  // no /sys/module
-  made.write("/sys/module/mlx5_core/refcnt", "1\n");
-  EXPECT_EQ(worst_of(rdma_devices(), made.host).steps.size(), 1u);
-  made.write("/sys/module/mlx5_ib/refcnt", "0\n");
-  const Observation seen = worst_of(rdma_devices(), made.host);
-  EXPECT_EQ(seen.verdict, Verdict::kWarning);
-  EXPECT_TRUE(seen.steps.empty());
-  EXPECT_THAT(seen.evidence, HasSubstr("mlx5_ib is loaded, and RDMA is disabled"));
-  EXPECT_THAT(seen.fix, ::testing::StartsWith("devlink dev param set pci/0000:3c:00.0"));
-}
-
-TEST(RdmaDevices, FunctionInAContainer_IsUnknownWithoutAStep) {
-  MadeFabric made;
-  made.add_rails();
-  add_function(&made, "0000:3b:00.0", "mlx5_core");
-  made.write("/sys/module/mlx5_core/refcnt", "0\n");
-  made.host.process.container = Container::kDocker;
-  const Observation seen = worst_of(rdma_devices(), made.host);
-  EXPECT_EQ(seen.verdict, Verdict::kUnknown);
-  EXPECT_EQ(seen.needs, "run it on the machine itself");
-  EXPECT_TRUE(seen.steps.empty());
-}
-
-TEST(RdmaDevices, HcaOfAVirtualMachine_IsOk) {
-  MadeFabric made;
-  add_function(&made, "0000:3b:00.0", "vfio-pci");
-  EXPECT_EQ(verdict_of(rdma_devices(), made.host), Verdict::kOk);
-}
-
-TEST(RdmaDevices, NetworkCardWithoutGpus_IsAWarning) {
-  MadeFabric made;
-  add_function(&made, "0000:3b:00.0", "mlx5_core");
-  EXPECT_EQ(verdict_of(rdma_devices(), made.host), Verdict::kWarning);
-}
-
-TEST(RdmaDevices, BondedPorts_AreOneDevice) {
-  MadeFabric made;
-  made.add_roce();
-  made.hca(0).pci = "0000:3b:00.0";
-  add_function(&made, "0000:3b:00.0", "mlx5_core");
-  add_function(&made, "0000:3b:00.1", "mlx5_core");
-  EXPECT_EQ(verdict_of(rdma_devices(), made.host), Verdict::kOk);
-}
-
-TEST(RdmaDevices, LibraryThatCannotBeLoaded_IsAFailureWithThePackage) {
-  MadeFabric made;
-  made.add_infiniband();
-  made.host.ports.verbs_error = "libibverbs.so.1: cannot open shared object file";
-  EXPECT_THAT(worst_of(rdma_devices(), made.host).fix, HasSubstr("libibverbs1"));
-}
-
-TEST(RdmaDevices, OneOfAModelWithoutRdmaDevice_IsAWarning) {
-  MadeFabric made;
-  made.add_infiniband();
-  made.hca(0).pci = "0000:3b:00.0";
-  add_function(&made, "0000:3b:00.0", "mlx5_core");
-  EXPECT_EQ(verdict_of(rdma_devices(), made.host), Verdict::kOk);
-  add_function(&made, "0000:3c:00.0", "");
-  const Observation seen = worst_of(rdma_devices(), made.host);
-  EXPECT_EQ(seen.verdict, Verdict::kWarning);
-  EXPECT_EQ(seen.subject, "0000:3c:00.0 (15b3:1021)");
-}
-
-TEST(RdmaDevices, NotListedByVerbs_IsAFailure) {
-  MadeFabric made;
-  made.add_infiniband();
-  made.hca(0).in_verbs = false;
-  EXPECT_EQ(verdict_of(rdma_devices(), made.host), Verdict::kFailure);
-}
-
-TEST(RdmaDevices, NotOpened_IsAFailureWithTheReason) {
-  MadeFabric made;
-  made.add_infiniband();
-  made.hca(0).open_error = "Permission denied";
-  made.hca(0).open_errno = EACCES;
-  EXPECT_THAT(worst_of(rdma_devices(), made.host).evidence, HasSubstr("Permission denied"));
-  EXPECT_THAT(worst_of(rdma_devices(), made.host).fix, HasSubstr("permissions"));
-}
-
-TEST(RdmaDevices, DeadHca_IsAFailureOfItsHardware) {
-  MadeFabric made;
-  made.add_infiniband();
-  made.hca(0).open_error = "Input/output error";
-  made.hca(0).open_errno = EIO;
-  EXPECT_EQ(worst_of(rdma_devices(), made.host).fix,
-            "look in dmesg for the HCA's driver; reset or replace the HCA");
-}
-
-// A machine with two HCAs, of which the first cannot be used.
-class TwoHcas : public MadeFabric {
- public:
-  TwoHcas() {
-    add_infiniband();
-    add_infiniband();
-    hca(0).in_verbs = false;
-    write("/sys/class/infiniband_verbs/uverbs0/ibdev", "mlx5_0\n");
-    write("/sys/class/infiniband_verbs/uverbs1/ibdev", "mlx5_1\n");
-    host.process.uverbs = {{"uverbs1", 0}};
-  }
-};
-
-TEST(RdmaDevices, WithheldFromAContainerOrJob_AreOk) {
-  TwoHcas made;
-  EXPECT_EQ(verdict_of(rdma_devices(), made.host), Verdict::kFailure);
-  made.host.process.container = Container::kKubernetes;
-  EXPECT_EQ(verdict_of(rdma_devices(), made.host), Verdict::kOk);
-  made.host.process.container = Container::kNone;
-  made.host.process.uverbs = {{"uverbs0", EPERM}, {"uverbs1", 0}};
-  EXPECT_EQ(verdict_of(rdma_devices(), made.host), Verdict::kOk);
-  made.hca(0).in_verbs = true;
-  made.hca(0).open_error = "Operation not permitted";
-  made.hca(0).open_errno = EPERM;
-  EXPECT_EQ(verdict_of(rdma_devices(), made.host), Verdict::kOk);
-}
-
-TEST(RdmaDevices, ExcludedByTheFilter_AreNotJudged) {
-  TwoHcas made;
-  made.host.environment["NCCL_IB_HCA"] = "=mlx5_1";
-  EXPECT_EQ(verdict_of(rdma_devices(), made.host), Verdict::kOk);
-  EXPECT_EQ(rdma_devices().run(made.host)[0].evidence, "NCCL_IB_HCA excludes it");
+// The undo of a step, modprobe -r, would take RDMA from all HCAs, so that there is none for a
+// module that is or may be loaded.
+TEST(RdmaDevices, EachCase_HasItsVerdict) {
+  const std::string load_ib = "modprobe mlx5_ib / modprobe -r mlx5_ib";
+  expect_worst<MadeFabric>(
+      "rdma-devices",
+      {{"opened", [](MadeFabric* made) { made->add_infiniband(); }, Verdict::kOk, "",
+        "mlx5_core, 1 port"},
+       {"EFA alone", efa(false), Verdict::kFailure, "",
+        "has no reliable connections. This plugin does", "aws-ofi-nccl"},
+       {"EFA with its plugin", efa(true), Verdict::kOk},
+       {"EFA with this plugin", efa(true, "gdr"), Verdict::kFailure},
+       {"EFA with a plugin by name", efa(true, "ofi"), Verdict::kOk},
+       {"iWARP beside an HCA", iwarp(false, true), Verdict::kOk},
+       {"iWARP alone", iwarp(false, false), Verdict::kFailure},
+       {"iWARP that is named", iwarp(true, false), Verdict::kOk},
+       {"no HCA", [](MadeFabric*) {}, Verdict::kUnknown, "", "this machine has no RDMA device"},
+       {"no /sys", [](MadeFabric* made) { std::filesystem::remove_all(made->host.path("/sys")); },
+        Verdict::kUnknown, "", "there is no /sys/class"},
+       {"function without a driver", function_of("", true), Verdict::kFailure,
+        "0000:3b:00.0 (15b3:1021)", "", "modprobe mlx5_core"},
+       {"function without its module", function_of("mlx5_core", true, {"mlx5_core"}),
+        Verdict::kFailure, "", "", "", load_ib},
+       {"function in a container",
+        function_of("mlx5_core", true, {"mlx5_core"}, Container::kDocker), Verdict::kUnknown, "",
+        "", "run it on the machine itself", ""},
+       {"function of a virtual machine", function_of("vfio-pci", false), Verdict::kOk},
+       {"function without GPUs", function_of("mlx5_core", false), Verdict::kWarning},
+       {"peer where modules are unknown", beside_device("0000:3c:00.0", "mlx5_core"),
+        Verdict::kWarning, "", "", "", ""},
+       {"peer without its module", beside_device("0000:3c:00.0", "mlx5_core", {"mlx5_core"}),
+        Verdict::kWarning, "", "", "", load_ib},
+       {"peer with its module",
+        beside_device("0000:3c:00.0", "mlx5_core", {"mlx5_core", "mlx5_ib"}), Verdict::kWarning, "",
+        "mlx5_ib is loaded, and RDMA is disabled", "devlink dev param set pci/0000:3c:00.0", ""},
+       {"peer without a driver", beside_device("0000:3c:00.0", ""), Verdict::kWarning,
+        "0000:3c:00.0 (15b3:1021)"},
+       {"bonded port", beside_device("0000:3b:00.1", "mlx5_core"), Verdict::kOk},
+       {"unusable library",
+        [](MadeFabric* made) {
+          made->add_infiniband();
+          made->host.ports.verbs_error = "libibverbs.so.1: cannot open shared object file";
+        },
+        Verdict::kFailure, "", "", "libibverbs1"},
+       {"not opened", open_fails("Permission denied", EACCES), Verdict::kFailure, "",
+        "Permission denied", "permissions"},
+       {"dead", open_fails("Input/output error", EIO), Verdict::kFailure, "", "",
+        "look in dmesg for the HCA's driver; reset or replace the HCA"},
+       {"not listed", unlisted({{"uverbs1", 0}}), Verdict::kFailure, "mlx5_0"},
+       {"withheld from a container", unlisted({{"uverbs1", 0}}, Container::kKubernetes),
+        Verdict::kOk},
+       {"withheld from a job", unlisted({{"uverbs0", EPERM}, {"uverbs1", 0}}), Verdict::kOk},
+       {"listed and withheld from a job",
+        [](MadeFabric* made) {
+          unlisted({{"uverbs0", EPERM}, {"uverbs1", 0}})(made);
+          made->hca(0).in_verbs = true;
+          made->hca(0).open_error = "Operation not permitted";
+          made->hca(0).open_errno = EPERM;
+        },
+        Verdict::kOk},
+       {"excluded", unlisted({{"uverbs1", 0}}, Container::kNone, "=mlx5_1"), Verdict::kOk, "mlx5_0",
+        "NCCL_IB_HCA excludes it"}});
 }
 
 }  // namespace

@@ -1,0 +1,175 @@
+// Limits of this process.
+#include <fmt/format.h>
+
+#include <sstream>
+
+#include "tools/doctor/checks/checks.h"
+#include "tools/doctor/topology.h"
+
+namespace gdr::tools::doctor {
+namespace {
+
+constexpr uint64_t kMiB = uint64_t{1} << 20;
+// Queue pairs, completion queues and the host memory of a few connections need as much. GPU memory
+// does not count: neither dma-buf nor nvidia-peermem accounts it to the process.
+constexpr uint64_t kLeastMemoryLock = 64 * kMiB;
+// The same for every connection of a process in a job of many nodes.
+constexpr uint64_t kAmpleMemoryLock = 1024 * kMiB;
+constexpr int kCapIpcLock = 14;  // CAP_IPC_LOCK of linux/capability.h
+constexpr char kMemoryLockFile[] = "/etc/security/limits.d/90-nccl-gdr-memlock.conf";
+
+std::string memory_lock_text(uint64_t bytes) {
+  return bytes == kNoLimit ? "unlimited" : fmt::format("{} KiB", bytes >> 10);
+}
+
+// Returns the systemd service that the process runs in; "" where it runs in none, as in a session
+// of a user.
+std::string service_of_process(const Host& host) {
+  std::istringstream lines(host.read("/proc/self/cgroup").value_or(""));
+  std::string service;
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream parts(line);
+    for (std::string part; std::getline(parts, part, '/');) {
+      if (part.ends_with(".service") && !part.starts_with("user@")) service = part;
+    }
+  }
+  return service;
+}
+
+std::string memory_lock_fix(const Host& host) {
+  if (is_in_docker(host)) return "start the container with --ulimit memlock=-1:-1";
+  if (host.process.container == Container::kKubernetes) {
+    return "add IPC_LOCK to securityContext.capabilities.add of the pod's container, or set "
+           "LimitMEMLOCK=infinity for the container runtime's service on the node";
+  }
+  if (host.process.in_slurm_job) {
+    return "set PropagateResourceLimitsExcept=MEMLOCK in slurm.conf and LimitMEMLOCK=infinity for "
+           "slurmd.service (systemctl edit slurmd), then restart slurmd on the nodes";
+  }
+  if (const std::string service = service_of_process(host); !service.empty()) {
+    return fmt::format("set LimitMEMLOCK=infinity for {} (systemctl edit) and restart it", service);
+  }
+  return fmt::format(
+      "write \"* - memlock unlimited\" and \"root - memlock unlimited\" to {} and log in again; "
+      "for jobs of a service such as slurmd, set LimitMEMLOCK=infinity in its unit",
+      kMemoryLockFile);
+}
+
+std::vector<FixStep> memory_lock_steps(const Host& host) {
+  const bool elsewhere = is_in_container(host) || host.process.in_slurm_job ||
+                         !service_of_process(host).empty() || host.exists(kMemoryLockFile);
+  if (elsewhere) return {};
+  return {{"Lets every user lock as much memory as wanted, from the next login on.",
+           fmt::format("printf '* - memlock unlimited\\nroot - memlock unlimited\\n' > {}",
+                       kMemoryLockFile),
+           fmt::format("rm -f {}", kMemoryLockFile)}};
+}
+
+Observation judge_memory_lock(const Host& host, const ResourceLimit& limit) {
+  const std::string evidence = fmt::format("memlock of this process is {} (/proc/self/limits)",
+                                           memory_lock_text(limit.soft));
+  if (limit.soft >= kAmpleMemoryLock) return ok("", evidence);
+  if (has_capability(host, kCapIpcLock)) {
+    return ok("", evidence +
+                      ", but CAP_IPC_LOCK exempts it (/proc/self/status); processes of users "
+                      "without it are not exempt");
+  }
+  if (rdma_device_names(host).empty()) {
+    return ok("", evidence + "; there is no HCA here that would need more");
+  }
+  const LibraryFiles& verbs = host.libraries.verbs;
+  if (!verbs.empty() && verbs.front().is_software_hca) {
+    return ok("", evidence + "; the software HCA pins nothing");
+  }
+  const bool is_raised_by_user = limit.hard >= kAmpleMemoryLock;
+  const std::string fix =
+      is_raised_by_user
+          ? fmt::format("run \"ulimit -l {}\" in the job's script, which the hard limit allows",
+                        limit.hard == kNoLimit ? "unlimited" : std::to_string(limit.hard >> 10))
+          : memory_lock_fix(host);
+  std::vector<FixStep> steps;
+  if (!is_raised_by_user) steps = memory_lock_steps(host);
+  if (limit.soft < kLeastMemoryLock) return failure("", evidence, fix, steps);
+  return warning("", evidence + ", which large jobs may exceed", fix, steps);
+}
+
+// A process of CUDA and NCCL has a hundred descriptors before its first connection, and each
+// connection takes its socket and its HCA's files.
+constexpr uint64_t kLeastOpenFiles = 256;
+// The usual soft limit, enough for rings and trees.
+constexpr uint64_t kUsualOpenFiles = 1024;
+// All-to-all over hundreds of ranks has a connection in each direction for each.
+constexpr uint64_t kAmpleOpenFiles = 16384;
+
+constexpr uint64_t kShmMiB = uint64_t{1} << 20;
+// A connection of NCCL's shared-memory transport has a segment of about 10 MB, and creating it
+// fails where the file system is full (ncclShmOpen in NCCL's src/misc/shmutils.cc).
+constexpr uint64_t kLeastFreeShm = 16 * kShmMiB;
+// What NCCL's user guide asks for containers (--shm-size=1g); Docker's default is 64 MiB.
+constexpr uint64_t kAmpleShm = 1024 * kShmMiB;
+
+std::string shm_fix(const Host& host) {
+  if (is_in_docker(host)) {
+    return "start the container with --shm-size=1g or more, or with --ipc=host";
+  }
+  if (host.process.container == Container::kKubernetes) {
+    return "mount an emptyDir with medium: Memory at /dev/shm of the pod's container";
+  }
+  return "mount -o remount,size=50% /dev/shm, and the same size in /etc/fstab";
+}
+
+std::vector<FixStep> shm_steps(const Host& host, const FileSystemSize& shm) {
+  if (is_in_container(host)) return {};
+  return {{"Makes /dev/shm as large as half of the memory, until the next boot.",
+           "mount -o remount,size=50% /dev/shm",
+           fmt::format("mount -o remount,size={} /dev/shm", shm.bytes)}};
+}
+
+}  // namespace
+
+Observations run_memory_lock(const Host& host) {
+  const std::optional<ResourceLimit> limit = resource_limit(host, "Max locked memory");
+  if (limit.has_value()) return {judge_memory_lock(host, *limit)};
+  return {unknown("", "/proc/self/limits has no line of locked memory", "mount /proc")};
+}
+
+Observations run_open_files(const Host& host) {
+  const std::optional<ResourceLimit> limit = resource_limit(host, "Max open files");
+  if (!limit.has_value()) {
+    return {unknown("", "/proc/self/limits has no line of open files", "mount /proc")};
+  }
+  const std::string evidence =
+      fmt::format("this process may have {} open files (/proc/self/limits)",
+                  limit->soft == kNoLimit ? "unlimited" : std::to_string(limit->soft));
+  if (rdma_device_names(host).empty() || limit->soft >= kAmpleOpenFiles) return {ok("", evidence)};
+  const bool can_raise = limit->hard >= kUsualOpenFiles && limit->hard > limit->soft;
+  const std::string fix =
+      can_raise ? "run \"ulimit -n $(ulimit -H -n)\" in the job's script"
+                : "raise nofile in /etc/security/limits.conf, LimitNOFILE= of the service that "
+                  "starts the job, or --ulimit nofile=1048576 of the container";
+  if (limit->soft < kLeastOpenFiles) return {failure("", evidence, fix)};
+  if (limit->soft < kUsualOpenFiles) return {warning("", evidence, fix)};
+  return {ok("", evidence + "; an all-to-all over hundreds of ranks needs more: " + fix)};
+}
+
+Observations run_shm(const Host& host) {
+  if (!host.process.shm.has_value()) {
+    const char* needs = host.is_live ? "mount a tmpfs at /dev/shm" : "run it on the machine itself";
+    return {unknown("", "the size of /dev/shm is unknown", needs)};
+  }
+  const FileSystemSize shm = *host.process.shm;
+  const std::string evidence = fmt::format("/dev/shm has {} MiB, {} MiB of them free (statvfs)",
+                                           shm.bytes / kShmMiB, shm.free_bytes / kShmMiB);
+  const size_t gpus = gpu_count(host);
+  if (gpus == 0) return {ok("", evidence + "; there is no GPU here whose processes would need it")};
+  if (shm.free_bytes < kLeastFreeShm) {
+    if (shm.bytes < kAmpleShm) return {failure("", evidence, shm_fix(host), shm_steps(host, shm))};
+    return {failure("", evidence,
+                    "remove what is left there by processes that are gone: ls -l /dev/shm")};
+  }
+  if (shm.bytes >= kAmpleShm) return {ok("", evidence)};
+  return {warning("", fmt::format("{}, for {} GPU{}", evidence, gpus, gpus == 1 ? "" : "s"),
+                  shm_fix(host), shm_steps(host, shm))};
+}
+
+}  // namespace gdr::tools::doctor

@@ -1,0 +1,68 @@
+// What the topology of a machine shows by itself, in a file, too: devices that differ from their
+// peers, and settings that keep NCCL from GPUDirect RDMA on the rails.
+//
+// Only what is known is judged: what a source does not state is not a finding.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/doctor/host.h"
+#include "tools/topo/labels.h"
+#include "tools/topo/pci_state.h"
+#include "tools/topo/short_list.h"
+
+namespace gdr::tools::doctor {
+
+// The judges name the model's types on every other line.
+using topo::Attachment;
+using topo::Bdf;
+using topo::Gpu;
+using topo::gpu_label;
+using topo::gpu_labels;
+using topo::Hca;
+using topo::Machine;
+using topo::NvLink;
+using topo::PathClass;
+using topo::PciLink;
+using topo::Port;
+using topo::PortRef;
+using topo::Rail;
+using topo::RailDecision;
+using topo::short_list;
+
+// Of a host with an inspection.
+const RailDecision& decision_of(const Host& host);
+const Machine& machine_of(const Host& host);
+
+// The judges that judge_topology() runs. Each adds findings of the kinds of its check; the host has
+// an inspection.
+void judge_pcie_links(const Host& host, Findings* found);
+void judge_nvlinks(const Host& host, Findings* found);
+void judge_port_states(const Host& host, Findings* found);
+void judge_port_speeds(const Host& host, Findings* found);
+void judge_link_layers(const Host& host, Findings* found);
+void judge_registration(const Host& host, Findings* found);
+void judge_rails(const Host& host, Findings* found);
+void judge_rail_shares(const Host& host, Findings* found);
+void judge_reach(const Host& host, Findings* found);
+void judge_nccl_choices(const Host& host, Findings* found);  // after all that may be their cause
+void judge_missing_gpus(const Host& host, Findings* found);
+void judge_numa_nodes(const Host& host, Findings* found);
+
+// Returns the state of a function; all of it is unknown where sysfs does not show it.
+topo::PciState state_of(const Host& host, const std::optional<Bdf>& bdf);
+
+std::string gpu_name(const Machine& machine, size_t gpu);  // "GPU3 (0000:5d:00.0)"
+std::string hca_name(const Machine& machine, size_t hca);  // "mlx5_3 (0000:b1:00.0)"
+
+// Whether the port is down as one that is not in use: the first port of its card is up, and the
+// second port of every card of the model is down. Such ports are mostly not cabled.
+bool is_unused_second_port(const Machine& machine, PortRef port);
+
+// Returns the positions in RailPlan::rails by HCA; HCAs without a rail are left out.
+std::map<int, std::vector<int>> rails_by_hca(const topology::RailPlan& plan);
+
+}  // namespace gdr::tools::doctor
