@@ -29,11 +29,8 @@ std::string restriction_lines(const topo::Inspection& inspection) {
   if (!inspection.unrestricted.has_value()) return "";
   const topo::Restriction lost =
       topo::restriction_of(inspection.decision, *inspection.unrestricted);
-  std::string lines = comment(
-      fmt::format("{} gives {} rails that are farther away, or shared by more GPUs, than those of "
-                  "the machine.",
-                  inspection.restricted_by, topo::short_list(topo::gpu_labels(lost.gpus))));
-  if (!lost.ports.empty()) lines += comment("Left out: " + topo::short_list(lost.ports) + ".");
+  std::string lines = comment(topo::short_list(topo::gpu_labels(lost.gpus)) + ": " +
+                              topo::restriction_text(inspection) + ".");
   for (const std::string& name : inspection.restricting) {
     lines += topo::take_back(topo::find_setting(inspection.settings, name), name);
   }
