@@ -65,9 +65,28 @@ void compare_devices(const DevicePairs& pairs, Facts Device::*facts, Differences
   }
 }
 
+// Adds the paths between two devices once: to those that come later. The second machine's go by the
+// names that devices have on the first one.
+void compare_paths(const DevicePairs& pairs, Differences* list) {
+  for (size_t i = 0; i < pairs.size(); ++i) {
+    const auto& [kind, first, second] = pairs[i];
+    if (first == nullptr || second == nullptr) continue;
+    Facts renamed;
+    for (size_t later = i + 1; later < pairs.size(); ++later) {
+      const auto& [unused, to, other_to] = pairs[later];
+      if (to == nullptr || other_to == nullptr) continue;
+      const auto path = second->paths.find(other_to->name);
+      if (path != second->paths.end()) renamed[to->name] = path->second;
+    }
+    compare_facts({.subject = first->name, .property = "path to ", .kind = kind}, first->paths,
+                  renamed, list);
+  }
+}
+
 size_t changes_in(const DevicePairs& pairs) {
   Differences list;
   compare_devices(pairs, &Device::properties, &list);
+  compare_paths(pairs, &list);
   compare_devices(pairs, &Device::choices, &list);
   return list.size();
 }
@@ -110,24 +129,6 @@ void compare_presence(const DevicePairs& pairs, Differences* list) {
   }
 }
 
-// The second machine's paths, by the names that devices have on the first one.
-Facts renamed_paths(const Facts& paths, const DevicePairs& pairs) {
-  Facts renamed;
-  for (const auto& [kind, first, second] : pairs) {
-    const auto path = second == nullptr ? paths.end() : paths.find(second->name);
-    if (first != nullptr && path != paths.end()) renamed[first->name] = path->second;
-  }
-  return renamed;
-}
-
-void compare_paths(const DevicePairs& pairs, Differences* list) {
-  for (const auto& [kind, first, second] : pairs) {
-    if (first == nullptr || second == nullptr) continue;
-    compare_facts({.subject = first->name, .property = "path to ", .kind = kind}, first->paths,
-                  renamed_paths(second->paths, pairs), list);
-  }
-}
-
 // A variable that a machine does not have is unset there, which is known.
 void compare_settings(Facts first, Facts second, Differences* list) {
   for (const auto& [name, unused] : second) first.emplace(name, "unset");
@@ -146,6 +147,8 @@ std::vector<Difference> compare_profiles(const Profile& first, const Profile& se
   compare_devices(pairs, &Device::properties, &list);
   compare_paths(pairs, &list);
   compare_devices(pairs, &Device::choices, &list);
+  std::stable_partition(list.begin(), list.end(),
+                        [](const Difference& one) { return one.property != kNcclFailure; });
   return list;
 }
 

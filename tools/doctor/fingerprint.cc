@@ -120,7 +120,7 @@ Facts machine_facts(const PredictedRails& decision) {
                                                        cpu.family, cpu.model)},
                 {"number of packages", known_number(machine.packages.size())},
                 {"number of NUMA nodes", known_number(machine.numa_nodes.size())},
-                {"NCCL's failure", failure.empty() ? "none" : failure}});
+                {kNcclFailure, failure.empty() ? "none" : failure}});
 }
 
 // What switches, GPUs and HCAs have in common.
@@ -198,12 +198,11 @@ Facts gpu_choices(const PredictedRails& decision, size_t gpu) {
   return facts;
 }
 
-// To HCAs, and to the GPUs after this one.
 Facts paths_from(const PredictedRails& decision, size_t gpu) {
   const Machine& machine = decision.machine;
   Facts paths;
-  for (size_t other = gpu + 1; other < machine.gpus.size(); ++other) {
-    if (topo::may_have_unknown_link(decision, gpu, other)) continue;
+  for (size_t other = 0; other < machine.gpus.size(); ++other) {
+    if (other == gpu || topo::may_have_unknown_link(decision, gpu, other)) continue;
     paths[topo::gpu_label(other)] = to_string(decision.paths.gpu_gpu(gpu, other));
   }
   for (size_t hca = 0; hca < machine.hcas.size(); ++hca) {

@@ -99,8 +99,8 @@ fi
 }
 
 std::string body_of(const std::vector<Fix>& fixes) {
-  const std::string nothing = fixes.empty() ? "  echo \"there is no fix to apply\"\n" : "";
-  std::string apply = nothing, undo = nothing;
+  std::string apply, undo;
+  if (fixes.empty()) apply = undo = "  echo \"this script has no fixes\"\n";
   for (size_t i = 0; i < fixes.size(); ++i) {
     apply += apply_text(fixes[i], i + 1);
     undo = undo_text(fixes[i], i + 1) + undo;

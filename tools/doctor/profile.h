@@ -32,6 +32,9 @@ inline constexpr char kGpuKind[] = "GPU";
 inline constexpr char kHcaKind[] = "HCA";
 inline constexpr char kSwitchKind[] = "PCIe switch";
 
+// Why NCCL would fail: a fact of the machine as a whole, which follows from all others.
+inline constexpr char kNcclFailure[] = "NCCL's failure";
+
 // Names and addresses differ between machines that are alike: they are for people, and to find the
 // devices that belong together.
 struct Device {

@@ -120,10 +120,12 @@ TEST(CompareWithGood, CausesComeBeforeWhatFollows) {
     machine->gpus[1].at = machine->gpus[7].at;
   });
   node.settings = {{"NCCL_IB_HCA", "^mlx5_1"}};
+  node.machine[kNcclFailure] = "no path";
   const std::string text = deviations(node);
   EXPECT_THAT(text, StartsWith("a: NCCL_IB_HCA: ^mlx5_1, expected unset\na: mlx5_1 ("));
   size_t at = 0;
-  for (const char* next : {": missing\n", "GPU0: NVLinks: ", ": path to ", ": rails: "}) {
+  for (const char* next :
+       {": missing\n", "GPU0: NVLinks: ", ": path to ", ": rails: ", "NCCL's failure: "}) {
     EXPECT_NE(at = text.find(next, at), std::string::npos) << next << text;
   }
 }
@@ -164,6 +166,25 @@ TEST(CompareWithGood, HcasNamedByTheirAddresses_BelongTogetherByOrderWhereBusNum
   };
   const Profile good = node_of("good", named(15, [](Machine*) {}));
   EXPECT_EQ(deviations(node_of("a", named(16, shift_buses)), good), kAlike);
+}
+
+// Only the paths between GPUs show which of them belong together.
+TEST(CompareWithGood, GpusWithoutHcas_BelongTogetherByTheirPaths) {
+  const auto two_below_each_switch = [](int first_bus) {
+    return [=](Machine* machine) {
+      *machine = topology::two_sockets();
+      for (int i = 0; i < 2; ++i) {
+        const topology::Attachment at{-1, 0, -1};
+        const int parent = add_switch(machine, topology::bdf_of(0x80 + i), at);
+        for (int bus = first_bus + 2 * i; bus < first_bus + 2 * i + 2; ++bus) {
+          machine->gpus.push_back(topology::make_gpu(topology::bdf_of(bus), {parent, 0, -1}));
+        }
+      }
+    };
+  };
+  EXPECT_EQ(deviations(node_of("a", two_below_each_switch(0x11)),
+                       node_of("good", two_below_each_switch(0x10))),
+            kAlike);
 }
 
 TEST(CompareWithGood, UnknownOnOneSide_IsNoDifference) {

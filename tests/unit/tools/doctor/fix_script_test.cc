@@ -130,7 +130,7 @@ TEST_F(FixScript, TextsOfTheMachine_DoNotBecomeCommands) {
 TEST_F(FixScript, WithoutSteps_SaysSoAndListsWhatAPersonHasToDo) {
   write_script_of(report_of({result_of("bios", Cost::kStops, {failure("", "bad", "set it")})}));
   EXPECT_EQ(shell("sh fix.sh apply"), 0);
-  EXPECT_EQ(output_, "there is no fix to apply\n");
+  EXPECT_EQ(output_, "this script has no fixes\n");
   EXPECT_EQ(shell("sh fix.sh wrong"), 2);
   EXPECT_THAT(read("fix.sh"), HasSubstr("# bios: bad\n#   Fix: set it\n"));
 }
