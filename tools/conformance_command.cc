@@ -84,6 +84,7 @@ nlohmann::json run_table(Suite& suite, int version) {
   nlohmann::json results = nlohmann::json::array();
   if (!quiet) fmt::print("table v{} (NCCL from {})\n", version, contract_of(version).first_nccl);
   for (const ConformanceCase& one : suite.cases) {
+    if (suite.machines) ++suite.machines->run;
     CaseResult result = run_case(one, options, suite.machines);
     ++counts[static_cast<size_t>(result.verdict)];
     ++suite.counts[static_cast<size_t>(result.verdict)];

@@ -15,13 +15,14 @@
 
 namespace gdr::tools {
 
-inline constexpr uint32_t kControlMagic = 0x4e475031;  // "NGP1"
+inline constexpr uint32_t kControlMagic = 0x4e475032;  // "NGP2"
 inline constexpr uint32_t kMaxFrameBytes = 64u << 20;
 
 struct Hello {
   uint32_t magic = kControlMagic;
   uint32_t rank = 0;
   uint32_t nranks = 0;
+  uint32_t run = 0;
 };
 
 enum class Answer : char { kGathered = 'g', kAbandoned = 'a' };

@@ -47,7 +47,10 @@ void ControlServer::serve(int timeout_ms) {
   for (const Peer& peer : peers_) waits.push_back({peer.fd.get(), POLLIN, 0});
   if (poll(waits.data(), waits.size(), timeout_ms) <= 0) return;
   for (size_t i = 1; i < waits.size(); ++i) {
-    if (waits[i].revents != 0 && !read_peer(peers_[i - 1])) peers_[i - 1].fd.reset();
+    Peer& peer = peers_[i - 1];
+    if (waits[i].revents == 0 || read_peer(peer)) continue;
+    if (peer.rank >= 0) gone_[peer.rank] = true;
+    peer.fd.reset();
   }
   std::erase_if(peers_, [](const Peer& peer) { return !peer.fd.valid(); });
   if (waits[0].revents != 0) accept_peers();
@@ -67,10 +70,7 @@ bool ControlServer::read_peer(Peer& peer) {
   char buffer[65536];
   ssize_t got = recv(peer.fd.get(), buffer, sizeof(buffer), MSG_DONTWAIT);
   if (got < 0) return errno == EAGAIN || errno == EINTR;
-  if (got == 0) {
-    if (peer.rank >= 0) gone_[peer.rank] = true;
-    return false;
-  }
+  if (got == 0) return false;
   peer.in.append(buffer, static_cast<size_t>(got));
   uint32_t length = 0;
   uint32_t most = peer.rank < 0 ? sizeof(Hello) : kMaxFrameBytes;
@@ -84,7 +84,8 @@ bool ControlServer::take_hello(Peer& peer) {
   if (payload.size() != sizeof(hello)) return false;
   std::memcpy(&hello, payload.data(), sizeof(hello));
   auto ranks = static_cast<uint32_t>(nranks_);
-  if (hello.magic != kControlMagic || hello.nranks != ranks || hello.rank >= ranks) return false;
+  if (hello.magic != kControlMagic || hello.run != run_) return false;
+  if (hello.nranks != ranks || hello.rank >= ranks) return false;
   int rank = static_cast<int>(hello.rank);
   if (peer_of(rank) != nullptr || gone_[rank]) return false;
   peer.rank = rank;

@@ -15,7 +15,8 @@ class ControlServer {
  public:
   // `listener` is a listening socket of the caller. Once all ranks have joined, further connections
   // wait in its queue: they may be those of the next run.
-  ControlServer(int listener, int nranks) : listener_(listener), nranks_(nranks), gone_(nranks) {}
+  ControlServer(int listener, int nranks, uint32_t run)
+      : listener_(listener), nranks_(nranks), run_(run), gone_(nranks) {}
 
   // Serves pending connections and frames; waits at most timeout_ms for the first.
   void serve(int timeout_ms);
@@ -37,6 +38,7 @@ class ControlServer {
 
   int listener_;
   int nranks_;
+  uint32_t run_;
   std::vector<Peer> peers_;
   std::vector<bool> gone_;  // ranks that have closed their connection
 };

@@ -56,6 +56,7 @@ Result<Rank> Rank::join(const RankSpec& spec, RankBoard* board) {
   Hello hello;
   hello.rank = static_cast<uint32_t>(spec.rank);
   hello.nranks = static_cast<uint32_t>(spec.nranks);
+  hello.run = spec.run;
   std::string frame = make_frame({reinterpret_cast<const char*>(&hello), sizeof(hello)});
   if (Status sent = write_all(rank.fd_.get(), frame); !sent) return forward_error(sent);
   return rank;

@@ -44,6 +44,7 @@ Result<RankBoards> make_rank_boards(int count);
 struct RankSpec {
   int rank = 0;
   int nranks = 1;
+  uint32_t run = 0;  // of those over one listener of the root
   HostPort root;
   double patience_seconds = 120;  // limit of a wait without progress
 };

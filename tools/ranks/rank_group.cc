@@ -84,7 +84,7 @@ class Supervisor {
 Status Supervisor::start(const RankMain& main) {
   std::fflush(nullptr);
   pid_t parent = getpid();
-  RankSpec rank_spec{0, spec_.nranks, spec_.root, spec_.patience_seconds};
+  RankSpec rank_spec{0, spec_.nranks, spec_.run, spec_.root, spec_.patience_seconds};
   for (size_t i = 0; i < spec_.local.size(); ++i) {
     rank_spec.rank = spec_.local[i];
     Child child;
@@ -220,7 +220,7 @@ Result<std::vector<RankOutcome>> run_group(GroupSpec spec, const RankMain& main)
   if (!boards) return forward_error(boards);
   if (Status listening = listen_at_root(spec); !listening) return forward_error(listening);
   std::optional<ControlServer> server;
-  if (spec.listener) server.emplace(spec.listener->get(), spec.nranks);
+  if (spec.listener) server.emplace(spec.listener->get(), spec.nranks, spec.run);
   Supervisor supervisor(spec, std::move(*boards), std::move(server));
   if (Status started = supervisor.start(main); !started) return forward_error(started);
   return supervisor.run();

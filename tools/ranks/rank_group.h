@@ -25,6 +25,9 @@ struct GroupSpec {
   // Where rank 0 is local: the socket that listens at `root`, for all runs of copies of this spec.
   // Null: run_group() opens one.
   std::shared_ptr<UniqueFd> listener;
+  // The number of the run among those over that socket, alike in all processes, so that a rank that
+  // comes too late for its run is not taken for one of the next.
+  uint32_t run = 0;
 };
 
 // Returns the spec of a run with all ranks in this process.

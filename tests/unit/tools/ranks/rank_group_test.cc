@@ -6,6 +6,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <thread>
+
 #include "tools/ranks/control_frame.h"
 
 namespace gdr::tools {
@@ -95,20 +98,24 @@ TEST(RankGroup, RunsThatFollowEachOther_ShareTheRootsSocket) {
   spec.nranks = 2;
   ASSERT_TRUE(listen_at_root(spec));
   ASSERT_NE(spec.root.port, 0);
-  auto meet_often = [](Rank& rank) {
+  // The other rank comes later to every second run, which ends at once.
+  constexpr int kRuns = 6;
+  const pid_t other = fork();
+  auto meet_often = [&](Rank& rank) {
     Status met;
+    if (spec.run % 2 == 0) return 0;
     for (int i = 0; met && i < 3; ++i) met = rank.barrier("a round");
     return met ? 0 : 1;
   };
-  constexpr int kRuns = 5;
-  const pid_t other = fork();
   GroupSpec mine = spec;
   if (other == 0) {
     mine.local = {1};
     mine.listener.reset();
   }
   bool well = true;
-  for (int run = 0; run < kRuns; ++run) {
+  for (int run = 1; run <= kRuns; ++run) {
+    mine.run = spec.run = static_cast<uint32_t>(run);
+    if (other == 0 && run % 2 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(100));
     auto outcomes = run_group(mine, meet_often);
     well = well && outcomes && outcomes->front().well();
   }
