@@ -72,7 +72,7 @@ class MessageStream {
   }
   char* address(size_t slot) const { return end_.data + slot * shape_.stride(); }
 
-  // A sender's lane either posts or tests in a pass; a receiver does both.
+  // A sender's lane of a group either posts or tests in a pass; all others do both.
   Status advance(Lane& lane, size_t member) {
     RequestQueue& requests = lane.requests;
     const size_t groups = shape_.messages / shape_.group;
@@ -86,7 +86,7 @@ class MessageStream {
       if (requests.push(request)) {
         lane.post_slot = after(lane.post_slot, shape_.group);
         moved_ = true;
-        if (end_.sends) return {};
+        if (end_.sends && shape_.group > 1) return {};
       }
     }
     if (requests.in_flight() == 0) return {};
