@@ -16,9 +16,6 @@ import os
 import sys
 import time
 
-import torch
-import torch.distributed as dist
-
 _BATCH = 16  # samples a rank and step
 _TOLERANCE = 1e-9  # relative; float64 sums in another order differ by about 1e-15
 
@@ -97,6 +94,10 @@ def train(options, store, rank, world, device):
 
 def main():
     options = parse_options()
+    # Behind the options, so that --help needs no PyTorch.
+    global torch, dist
+    import torch
+    import torch.distributed as dist
     if "RANK" not in os.environ:
         sys.exit("ddp_allreduce: start me by torchrun, e.g. torchrun --nproc-per-node 2 "
                  "ddp_allreduce.py")

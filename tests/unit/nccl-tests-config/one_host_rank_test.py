@@ -62,7 +62,10 @@ class OneHostRankTest(unittest.TestCase):
                 self.assertRegex(done.stderr, text)
         done = self.run_rank(0, None, {}, command=[])
         self.assertEqual(done.returncode, 2)
-        self.assertRegex(done.stderr, r"^usage: mpirun .*one_host_rank PROGRAM")
+        self.assertRegex(done.stderr, r"no program given; usage: mpirun .*one_host_rank PROGRAM")
+        done = self.run_rank(None, None, {}, command=["--help"])
+        self.assertEqual(done.returncode, 0)
+        self.assertRegex(done.stdout, "^usage: mpirun ")
 
 
 if __name__ == "__main__":

@@ -125,6 +125,9 @@ class CommandTest(LaunchTest):
                 ("perf_rank", "", "start this by mpirun or srun")):
             with self.subTest(f"{launcher} {arguments}"):
                 self.refused(2, text, launcher, *shlex.split(arguments))
+        for launcher in ("rank_near_gpu", "perf_rank"):
+            done = self.run_it(launcher, "--help")
+            self.assertEqual((done.returncode, done.stdout[:7]), (0, "usage: "), launcher)
 
     def test_WhatIsMissing_IsNamedWithTheFix(self):
         hosts = self.folder / "hosts"
