@@ -124,7 +124,7 @@ Finding unknown_own(const std::string& name, const std::string& nearest) {
   return {FindingKind::kUnknownVariable, Severity::kWarning, printable(name),
           "the plugin has no variable of this name",
           is_near ? "check the spelling; the nearest name is " + nearest
-                  : "unset it; nccl-gdr env prints all names"};
+                  : "unset " + printable(name) + "; nccl-gdr env prints all names"};
 }
 
 // Another plugin or release may read the name, so only a likely misspelling is a warning.
