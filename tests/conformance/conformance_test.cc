@@ -89,7 +89,7 @@ TEST(ConformanceTable, MissingVersion_IsAnErrorThatListsTheOthers) {
   EXPECT_THAT(run.err, HasSubstr("exports no ncclNetPlugin_v11; it has the versions 8, 7, 6"));
   run = run_tool({"conformance", "--table", "13"});
   EXPECT_EQ(run.exit_code, 2);
-  EXPECT_THAT(run.err, HasSubstr("\"13\" is no version: it is none of newest and 6 to 12, or all"));
+  EXPECT_THAT(run.err, HasSubstr("\"13\" is not a version: use newest or 6 to 12, or all"));
 }
 
 TEST(Conformance, OtherSeeds_PassToo) {

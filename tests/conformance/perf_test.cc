@@ -246,7 +246,7 @@ TEST(Perf, UnusableArguments_GiveTheirExitCodesAndWhatFits) {
       {{"perf", "sendrecv", "--seconds", "-1"}, 2, "--seconds"},
       // What the version of the table lacks.
       {with_old({"--table", "9"}), 3, "exports no ncclNetPlugin_v9; it has the versions 8, 7, 6"},
-      {with_old({"--table", "all"}), 2, "\"all\" is no version: it is none of newest and 6 to 12"},
+      {with_old({"--table", "all"}), 2, "\"all\" is not a version: use newest or 6 to 12"},
       {with_old({"--table", "6", "--depth", "9"}), 3,
        "--depth 9: version 6 of the table has at most 8 req"},
       {with_old({"-e", "2G"}), 3,

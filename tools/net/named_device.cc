@@ -17,7 +17,7 @@ std::span<const int> parts_of(const MergedDevices& named) {
 Result<MergedDevices> parse_device(std::string_view text) {
   const auto bad =
       fail(Code::kInvalidUsage,
-           fmt::format("\"{}\" is no device: use its index, or 0+1 for the one that the "
+           fmt::format("\"{}\" is not a device: use its index, or 0+1 for the one that the "
                        "plugin merges of devices 0 and 1, of at most {}",
                        text, abi::kMaxMergedDevices));
   MergedDevices named;

@@ -83,9 +83,8 @@ Result<std::optional<int>> parse_table(const std::string& text) {
   auto [stop, error] = std::from_chars(text.data(), end, version);
   bool number = error == std::errc{} && stop == end;
   if (number && version >= kOldestTable && version <= kNewestTable) return version;
-  return fail(Code::kInvalidArgument,
-              fmt::format("\"{}\" is no version: it is none of newest and {} to {}", text,
-                          kOldestTable, kNewestTable));
+  return fail(Code::kInvalidArgument, fmt::format("\"{}\" is not a version: use newest or {} to {}",
+                                                  text, kOldestTable, kNewestTable));
 }
 
 }  // namespace gdr::tools

@@ -35,7 +35,7 @@ Result<std::vector<MemorySpec>> parse_memory_specs(const std::string& text) {
     std::optional<MemorySpec> spec = parse_spec(word);
     if (!spec) {
       return fail(Code::kInvalidArgument,
-                  fmt::format("\"{}\" is none of host, cuda and cuda:N", word));
+                  fmt::format("\"{}\" cannot be used: use host, cuda or cuda:N", word));
     }
     specs.push_back(*spec);
     more = comma != std::string_view::npos;

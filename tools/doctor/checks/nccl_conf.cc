@@ -125,7 +125,7 @@ void judge_conf_file(const Host& host, const std::string& file, Observations* se
     return;
   }
   if (!fs::is_regular_file(file, error) || fs::file_size(file, error) > kMostConfBytes) {
-    seen->push_back(warning(shown, "it is no ordinary file of some lines", "replace it"));
+    seen->push_back(warning(shown, "it is not an ordinary file of some lines", "replace it"));
     return;
   }
   std::ifstream stream(file);

@@ -47,7 +47,7 @@ TEST(NamedDevice, AnythingElse_IsRejected) {
                           "0+1+2+3+4+5+6+7+8"}) {
     const Result<MergedDevices> named = parse_device(bad);
     ASSERT_FALSE(named) << bad;
-    EXPECT_THAT(named.error().text, HasSubstr("is no device")) << bad;
+    EXPECT_THAT(named.error().text, HasSubstr("is not a device")) << bad;
   }
 }
 

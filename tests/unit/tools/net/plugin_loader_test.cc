@@ -66,7 +66,7 @@ TEST(ParseTable, NewestAndKnownVersions_AreTaken) {
   for (const char* wrong : {"", "5", "13", "v8", "8x", "all", "-8"}) {
     auto parsed = parse_table(wrong);
     ASSERT_FALSE(parsed) << wrong;
-    EXPECT_THAT(parsed.error().text, HasSubstr("is no version: it is none of newest and 6 to 12"));
+    EXPECT_THAT(parsed.error().text, HasSubstr("is not a version: use newest or 6 to 12"));
   }
 }
 }  // namespace
