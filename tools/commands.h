@@ -52,6 +52,9 @@ CLI::Option* add_parsed_option(CLI::App* command, const std::string& name, Value
   return command->add_option_function<std::string>(name, take, text);
 }
 
+// Returns the check of an option that takes a finite number above 0.
+CLI::Validator positive_number();
+
 // Ends a subcommand with an error on stderr and that exit code.
 [[noreturn]] void stop(int code, const std::string& text);
 

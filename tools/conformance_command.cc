@@ -193,17 +193,17 @@ void add_conformance_command(CLI::App& app) {
                   "Also cases that go beyond the contract: the group C9");
   suite->add_option("--seed", o.seed, "Seed of sizes, orders and data")->capture_default_str();
   suite->add_option("--timeout", o.timeout_seconds, "Seconds for every wait")
-      ->check(CLI::PositiveNumber)
+      ->check(positive_number())
       ->capture_default_str();
   suite
       ->add_option("--call-limit", o.call_limit_seconds,
                    "Seconds above which a call of listen, connect or accept counts as blocking")
-      ->check(CLI::PositiveNumber)
+      ->check(positive_number())
       ->capture_default_str();
   suite
       ->add_option("--peer-death-timeout", o.peer_death_seconds,
                    "Seconds within which a dead peer must become an error")
-      ->check(CLI::PositiveNumber)
+      ->check(positive_number())
       ->capture_default_str();
   suite->add_option(
       "--root", command->root,

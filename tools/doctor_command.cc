@@ -173,7 +173,7 @@ std::vector<CLI::Option*> add_forms(DoctorCommand* command, CLI::App* sub) {
   CLI::Option* check =
       sub->add_option("--check", command->names, "Run only these checks, and print all they saw")
           ->delimiter(',');
-  CLI::Option_group* forms = sub->add_option_group("Output", "At most one of:");
+  CLI::Option_group* forms = sub->add_option_group("Output (one of)");
   forms->add_flag("--json", command->json, "Print JSON (docs/doctor.schema.json)");
   forms->require_option(0, 1);
   return {

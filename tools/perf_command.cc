@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <memory>
 
 #include "plugin/abi/nccl_types.h"
@@ -65,10 +64,7 @@ void add_common_options(CLI::App* command, PerfOptions& o) {
       ->capture_default_str();
   command->add_option("-w,--warmup", o.warmup, "Iterations before each measurement")
       ->capture_default_str();
-  command
-      ->add_option("--depth", o.depth,
-                   "Requests in flight on a connection; in the latency test of sendrecv, receives "
-                   "posted ahead: with 1, every message waits for its clear-to-send")
+  command->add_option("--depth", o.depth, "Requests in flight on a connection")
       ->check(CLI::Range(1, abi::kMaxRequests))
       ->capture_default_str();
   command->add_flag("--check,!--no-check", o.check, "Verify data (outside the measurements)");
@@ -76,7 +72,7 @@ void add_common_options(CLI::App* command, PerfOptions& o) {
   command
       ->add_option("--timeout", o.timeout_seconds,
                    "Seconds without progress after which a run is reported as hung")
-      ->check(CLI::PositiveNumber)
+      ->check(positive_number())
       ->capture_default_str();
   command->add_option("--json", o.json,
                       "Also write the results to this file; -: only to standard output");
@@ -97,7 +93,6 @@ Status check_options(const PerfOptions& o) {
   if (!sizes) return forward_error(sizes);
   if (o.end > abi::kMaxNetBytes) return fail(Code::kInvalidArgument, "--end: at most 1T");
   if (auto element = find_element(o.dtype); !element) return forward_error(element);
-  if (!std::isfinite(o.seconds)) return fail(Code::kInvalidArgument, "--seconds: not a number");
   if (o.group > 1 && o.test != "bw") {
     return fail(Code::kInvalidArgument, "--group: only with --test bw. Fix: add --test bw");
   }
@@ -158,11 +153,14 @@ void add_sendrecv(CLI::App* perf) {
   CLI::App* command =
       perf->add_subcommand("sendrecv", "Bandwidth and latency between two ranks, like perftest");
   add_common_options(command, *options);
+  command->get_option("--depth")->description(
+      "Requests in flight on a connection; in the latency test, receives posted ahead: with 1, "
+      "every message waits for its clear-to-send");
   command
       ->add_option(
           "--seconds", options->seconds,
           "Measure each size for about so many seconds, instead of by a number of iterations")
-      ->check(CLI::PositiveNumber)
+      ->check(positive_number())
       ->excludes("--iters");
   command->add_option("--test", options->test, "What to measure")
       ->check(CLI::IsMember({"bw", "lat", "both"}))
@@ -195,6 +193,7 @@ void add_all_reduce(CLI::App* perf) {
   CLI::App* command =
       perf->add_subcommand("all_reduce", "Ring all-reduce over N ranks, like all_reduce_perf");
   add_common_options(command, *options);
+  command->get_option("--memory")->description("Memory of the data: host alone");
   command->add_option("--ranks,--nranks", options->ranks, "Number of ranks")
       ->check(CLI::Range(2, 1024))
       ->capture_default_str();
