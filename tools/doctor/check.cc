@@ -50,6 +50,10 @@ Observation observation_of(const Finding& finding) {
                          ? failure(finding.subject, finding.text, finding.fix)
                          : warning(finding.subject, finding.text, finding.fix);
   seen.kind = finding.kind;
+  // A part of a rail, or a distant one, stops no job.
+  if (finding.kind == FindingKind::kRailShare || finding.kind == FindingKind::kNcclChoice) {
+    seen.cost = Cost::kHalves;
+  }
   return seen;
 }
 
