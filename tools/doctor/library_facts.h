@@ -28,6 +28,8 @@ struct LibraryFacts {
   LibraryFiles nccl;            // libnccl.so.2 of the loader, then those of Python's packages
   LibraryFiles gdr_plugin;      // libnccl-net-gdr.so
   LibraryFiles default_plugin;  // libnccl-net.so
+  // The files of other plugins that NCCL_NET_PLUGIN names by a name, and the loader does not find.
+  std::vector<std::string> missing_plugins;
   // Files of libibverbs' providers beside the first of `verbs`: "libmlx5-rdmav34.so". Nothing where
   // that folder does not exist.
   std::optional<std::vector<std::string>> providers;

@@ -11,6 +11,7 @@
 #include "tools/doctor/host.h"
 #include "tools/doctor/library_facts.h"
 #include "tools/doctor/loader_search.h"
+#include "tools/doctor/nccl_settings.h"
 #include "tools/topo/file_content.h"
 
 namespace gdr::tools::doctor {
@@ -115,6 +116,19 @@ LibraryFiles verbs_files(const Host& host) {
   return files_of(host, "libibverbs.so.1");
 }
 
+// As NCCL searches; "STATIC_PLUGIN" is the program itself. Paths are judged by nccl_transport.cc.
+std::vector<std::string> missing_plugins(const Host& host) {
+  std::vector<std::string> missing;
+  for (const std::string& entry : plugin_entries(host)) {
+    const bool is_name =
+        entry != "none" && entry != "STATIC_PLUGIN" && entry.find('/') == std::string::npos;
+    if (!is_name || !files_of(host, entry).empty()) continue;
+    const std::string file = entry.ends_with(".so") ? entry : "libnccl-net-" + entry + ".so";
+    if (files_of(host, file).empty()) missing.push_back(file);
+  }
+  return missing;
+}
+
 }  // namespace
 
 LibraryFile read_library(const std::string& root, const std::string& file,
@@ -157,6 +171,7 @@ LibraryFacts read_library_facts(const Host& host) {
   add_nccl_of_python(host, &facts.nccl);
   facts.gdr_plugin = files_of(host, "libnccl-net-gdr.so");
   facts.default_plugin = files_of(host, "libnccl-net.so");
+  facts.missing_plugins = missing_plugins(host);
   facts.own_plugin = plugin_beside_program(host);
   return facts;
 }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "plugin/config/values.h"
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/nccl_settings.h"
 #include "tools/doctor/topology.h"
@@ -213,7 +214,15 @@ Observations run_net_plugin(const Host& host) {
   }
   if (asks_for_this_plugin(host)) return judge_this_plugin(host);
   if (!host.environment.contains("NCCL_NET_PLUGIN")) return judge_default_plugin(host);
-  return {ok("", setting_text(host, "NCCL_NET_PLUGIN") + ": it is not this plugin")};
+  Observations seen;
+  for (const std::string& file : host.libraries.missing_plugins) {
+    seen.push_back(warning(
+        kNetPlugin,
+        "the loader does not find " + config::printable(file) + ", and NCCL goes on without it",
+        "correct the name, or add the library's folder to LD_LIBRARY_PATH"));
+  }
+  if (seen.empty()) seen = {ok("", setting_text(host, kNetPlugin) + ": it is not this plugin")};
+  return seen;
 }
 
 }  // namespace gdr::tools::doctor

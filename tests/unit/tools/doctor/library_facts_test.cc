@@ -55,6 +55,17 @@ TEST(ReadLibraryFacts, OfAnotherMachine_AreUnknown) {
   EXPECT_FALSE(read_library_facts(made.host).is_known);
 }
 
+TEST(ReadLibraryFacts, PluginsThatAreNotFound_AreNamed) {
+  MadeHost made;
+  made.write("/lib/libnccl-net-gdr.so", made_elf("x", "x"));
+  made.write("/lib/libfound.so", made_elf("x", "x"));
+  made.host.is_live = true;
+  made.host.environment["NCCL_NET_PLUGIN"] =
+      "gdr,none,STATIC_PLUGIN,/a/b.so,libfound.so,ofi,liblost.so";
+  EXPECT_EQ(read_library_facts(made.host).missing_plugins,
+            (std::vector<std::string>{"libnccl-net-ofi.so", "liblost.so"}));
+}
+
 TEST(NcclVersionCode, CountsAsNcclDoes) {
   EXPECT_EQ(nccl_version_code("2.28.9"), 22809);
   EXPECT_EQ(nccl_version_code("2.4"), 20400);

@@ -98,6 +98,14 @@ auto has_default(const LibraryFiles& files) {
   };
 }
 
+auto names_other(const std::vector<std::string>& missing) {
+  return [=](MadeHost* made) {
+    made->host.libraries.is_known = true;
+    made->host.libraries.missing_plugins = missing;
+    made->host.environment["NCCL_NET_PLUGIN"] = "ofi";
+  };
+}
+
 TEST(NetPlugin, EachCase_HasItsVerdict) {
   const std::string a = "/a/libnccl-net-gdr.so", b = "/b/libnccl-net-gdr.so";
   expect_worst<MadeHost>(
@@ -122,6 +130,9 @@ TEST(NetPlugin, EachCase_HasItsVerdict) {
        {"two default plugins",
         has_default({plugin_at("/a/libnccl-net.so", {8}), plugin_at("/b/libnccl-net.so", {9})}),
         Verdict::kWarning},
+       {"another plugin", names_other({}), Verdict::kOk},
+       {"another plugin that is not found", names_other({"libnccl-net-ofi.so"}), Verdict::kWarning,
+        "NCCL_NET_PLUGIN", "does not find libnccl-net-ofi.so", "correct the name"},
        {"of another machine", [](MadeHost*) {}, Verdict::kUnknown}});
 }
 
