@@ -136,7 +136,7 @@ std::string to_fix_script(const Report& report, const std::string& settings) {
     text += "\n# Settings for jobs: copy these lines to the job's script. Here they do nothing.\n" +
             settings;
   }
-  return text + guard_of(machine) + body_of(fixes);
+  return text + (fixes.empty() ? "" : guard_of(machine)) + body_of(fixes);
 }
 
 }  // namespace gdr::tools::doctor

@@ -128,6 +128,7 @@ TEST_F(FixScript, TextsOfTheMachine_DoNotBecomeCommands) {
 }
 
 TEST_F(FixScript, WithoutSteps_SaysSoAndListsWhatAPersonHasToDo) {
+  any_machine_ = "";
   write_script_of(report_of({result_of("bios", Cost::kStops, {failure("", "bad", "set it")})}));
   EXPECT_EQ(shell("sh fix.sh apply"), 0);
   EXPECT_EQ(output_, "this script has no fixes\n");
