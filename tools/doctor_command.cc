@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "plugin/config/values.h"
 #include "tools/commands.h"
 #include "tools/common/exit_codes.h"
 #include "tools/doctor/checks/checks.h"
@@ -50,7 +51,8 @@ std::vector<doctor::Check> chosen(const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     const auto is_it = [&](const doctor::Check& check) { return name == check.name; };
     if (std::none_of(all.begin(), all.end(), is_it)) {
-      stop(kExitUsage, "there is no check " + name + ". Fix: nccl-gdr doctor --list shows them");
+      stop(kExitUsage, "there is no check " + config::quoted(name) +
+                           ". Fix: nccl-gdr doctor --list shows them");
     }
   }
   return checks;
@@ -93,7 +95,7 @@ void compare_files(const DoctorCommand& command) {
 // What a good machine has to have.
 std::string no_good_machine(const doctor::Profile& profile) {
   const std::string lacking = doctor::lacking_in(profile);
-  return lacking.empty() ? "" : "a machine without " + lacking + "s is not one to compare with";
+  return lacking.empty() ? "" : "a machine without " + lacking + "s cannot be a reference";
 }
 
 void expect_good(const DoctorCommand& command) {
@@ -102,13 +104,14 @@ void expect_good(const DoctorCommand& command) {
   doctor::Profile& good = files->front();
   good.host = topo::clean_text(*command.good);
   if (const std::string error = no_good_machine(good); !error.empty()) {
-    stop(kExitUsage, good.host + ": " + error + ". Fix: make it on a machine that works");
+    stop(kExitUsage, good.host + ": " + error + ". Fix: make the file on a machine with " +
+                         doctor::lacking_in(good) + "s");
   }
   Result<doctor::Host> host = doctor::read_host(command.root, false);
   if (!host) stop(kExitCouldNotRun, host.error().text);
   // As from a file, which has no characters that are not UTF-8.
   Result<doctor::Profile> own = doctor::parse_fingerprint(to_json(doctor::profile_of(*host)));
-  if (!own) stop(kExitCouldNotRun, own.error().text);
+  if (!own) stop(kExitCouldNotRun, "the own fingerprint " + own.error().text);
   if (own->host.empty()) own->host = command.root;
   print_comparison(command, doctor::compare_with_good(*own, good));
 }

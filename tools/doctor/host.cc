@@ -106,7 +106,7 @@ Result<Host> read_host(const fs::path& root, bool watches_errors) {
 }
 
 Result<Host> read_host_of_file(const topo::InspectOptions& options) {
-  auto format = topo::file_format_of(options.from);
+  auto format = topo::file_format_of(options.from, /*takes_smi=*/false);
   if (!format) return forward_error(format);
   if (*format == topo::FileFormat::kNvidiaSmi) {
     return fail(Code::kInvalidUsage,

@@ -27,7 +27,7 @@ Result<Profile> read_fingerprint(const std::string& file) {
   const std::optional<std::string> text = topo::rest_of_stream(stream, topo::kMostFileBytes);
   if (text.has_value()) return parse_fingerprint(*text);
   return fail(Code::kInvalidArgument,
-              stream.bad() ? "cannot be read" : "it is larger than a fingerprint can be");
+              stream.bad() ? "cannot be read" : "is larger than a fingerprint can be");
 }
 
 // Machines of one name, as "localhost", are named by their files as well.
@@ -58,7 +58,7 @@ Result<Profile> parse_fingerprint(const std::string& text) {
   try {
     const auto json = nlohmann::json::parse(text);
     if (!json.is_object() || !json.contains("format") || json["format"] != kFingerprintFormat) {
-      return fail(Code::kInvalidArgument, std::string("it is not a fingerprint") + kMake);
+      return fail(Code::kInvalidArgument, std::string("is not a fingerprint") + kMake);
     }
     if (json.at("version") == kFingerprintVersion) {
       auto profile = json.get<Profile>();
@@ -66,11 +66,11 @@ Result<Profile> parse_fingerprint(const std::string& text) {
       return profile;
     }
     return fail(Code::kInvalidArgument,
-                fmt::format("it is not of version {}, which this program reads{}",
-                            kFingerprintVersion, kMake));
+                fmt::format("is not of version {}, which this program reads{}", kFingerprintVersion,
+                            kMake));
   } catch (const nlohmann::json::exception& error) {
     return fail(Code::kInvalidArgument,
-                fmt::format("it is not a fingerprint: {}{}", error.what(), kMake));
+                fmt::format("is not a fingerprint: {}{}", error.what(), kMake));
   }
 }
 
@@ -79,7 +79,8 @@ Result<std::vector<Profile>> read_fingerprints(const std::vector<std::string>& f
   for (const std::string& file : files) {
     Result<Profile> profile = read_fingerprint(file);
     if (!profile) {
-      return fail(profile.error().code, topo::clean_text(file + ": " + profile.error().text));
+      return fail(profile.error().code,
+                  topo::clean_text("\"" + file + "\" " + profile.error().text));
     }
     profiles.push_back(std::move(*profile));
   }

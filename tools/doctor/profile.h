@@ -59,15 +59,16 @@ Profile profile_of(const Host& host);
 
 std::string to_json(const Profile& profile);
 
-// Parses that. Fails with kInvalidArgument where it is something else, or of another version.
+// Parses that. Fails with kInvalidArgument where it is something else, or of another version; the
+// text goes on behind a name: "is not a fingerprint".
 Result<Profile> parse_fingerprint(const std::string& text);
 
 // Reads one from each file; the names of their hosts are then unique. Fails with kInvalidArgument
 // and a text that names the file.
 Result<std::vector<Profile>> read_fingerprints(const std::vector<std::string>& files);
 
-// Returns the kind of devices without which a machine is not one to compare others with: "GPU",
-// "HCA"; "" where it has both.
+// Returns the kind of devices without which a machine cannot be a reference: "GPU", "HCA"; ""
+// where it has both.
 std::string lacking_in(const Profile& profile);
 
 }  // namespace gdr::tools::doctor

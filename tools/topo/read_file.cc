@@ -71,7 +71,7 @@ Result<Machine> other_host(const std::string& file, const topology::Selection& s
 
 }  // namespace
 
-Result<FileFormat> file_format(std::string_view text) {
+Result<FileFormat> file_format(std::string_view text, bool takes_smi) {
   const std::string root = root_element(text);
   if (root == "topology") return FileFormat::kHwloc;
   if (root == "system") return FileFormat::kNccl;
@@ -88,21 +88,22 @@ Result<FileFormat> file_format(std::string_view text) {
         Code::kInvalidUsage,
         "this is JSON: a file of --fingerprint is for nccl-gdr doctor --expect and --compare");
   }
-  return fail(
-      Code::kInvalidUsage,
+  std::string known =
       "this is neither an hwloc XML file (which `lstopo file.xml` writes) nor a NCCL topology file "
-      "(which NCCL writes with NCCL_TOPO_DUMP_FILE=file.xml) nor the text of `nvidia-smi topo -m`");
+      "(which NCCL writes with NCCL_TOPO_DUMP_FILE=file.xml)";
+  if (takes_smi) known += " nor the text of `nvidia-smi topo -m`";
+  return fail(Code::kInvalidUsage, known);
 }
 
-Result<FileFormat> file_format_of(const std::string& file) {
+Result<FileFormat> file_format_of(const std::string& file, bool takes_smi) {
   std::ifstream in(file, std::ios::binary);
   std::string text(kMaxPrologue, '\0');
   in.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (in.bad() || !in.is_open()) {
-    return fail_errno(Code::kInvalidUsage, file + " cannot be read", errno);
+    return fail_errno(Code::kInvalidUsage, "\"" + file + "\" cannot be read", errno);
   }
   text.resize(static_cast<size_t>(in.gcount()));
-  Result<FileFormat> format = file_format(text);
+  Result<FileFormat> format = file_format(text, takes_smi);
   if (!format) return fail(format.error().code, file + ": " + format.error().text);
   return format;
 }

@@ -18,10 +18,11 @@ enum class FileFormat {
 };
 
 // Returns the format by the name of the root element, or by the line of text that names the
-// columns, which the text or file has within its first MiB. The error is InvalidUsage; it names all
-// formats and the programs that write them, or for JSON the options that take it.
-Result<FileFormat> file_format(std::string_view text);
-Result<FileFormat> file_format_of(const std::string& file);
+// columns, which the text or file has within its first MiB. The error is InvalidUsage; it names the
+// formats and the programs that write them, that of nvidia-smi only with `takes_smi`, or for JSON
+// the options that take it.
+Result<FileFormat> file_format(std::string_view text, bool takes_smi = true);
+Result<FileFormat> file_format_of(const std::string& file, bool takes_smi = true);
 
 // Reads the machine of a file. `host` is as InspectOptions::host. Fails with
 // kInvalidUsage where the file does not have that host.

@@ -192,17 +192,20 @@ TEST_F(DoctorFrom, WhatCannotBeJudged_ExitsWith2AndSaysWhy) {
                                    "\tGPU0\tNIC0\tCPU Affinity\tNUMA Affinity\n"
                                    "GPU0\t X \tPIX\t0-31\t0\nNIC0\tPIX\t X \n");
   const std::string json = write("topo.json", "{}");
+  const std::string text = write("notes.txt", "notes");
   const std::string good = "--from " + known(kMachine);
   const std::pair<std::string, const char*> cases[] = {
       {"--from " + matrix, "is the text of nvidia-smi topo -m, which states too little"},
       {"--from " + json, "this is JSON"},
-      {"--from absent.xml", "absent.xml cannot be read"},
+      {"--from absent.xml", "\"absent.xml\" cannot be read"},
+      {"--from ''", "\"\" cannot be read"},
+      {"--from " + text, "NCCL_TOPO_DUMP_FILE=file.xml)\n"},
       {good + " --host 7", "--host"},
       {good + " --nccl-version x", "--nccl-version"}};
-  for (const auto& [arguments, text] : cases) {
+  for (const auto& [arguments, error] : cases) {
     const Printed result = judge(arguments);
     EXPECT_EQ(result.code, 2) << arguments;
-    EXPECT_THAT(result.err, HasSubstr(text)) << arguments;
+    EXPECT_THAT(result.err, HasSubstr(error)) << arguments;
   }
 }
 

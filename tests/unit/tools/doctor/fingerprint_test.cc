@@ -134,11 +134,11 @@ TEST(ParseFingerprint, OtherTexts_AreErrorsThatSayWhat) {
   const std::pair<std::string, const char*> cases[] = {
       {"", "parse error"},
       {"{", "parse error"},
-      {"[]", "it is not a fingerprint. Fix: "},
-      {brackets + closing, "it is not a fingerprint. Fix: "},
-      {R"({"format": "nccl-gdr-doctor", "version": 1})", "it is not a fingerprint. Fix: "},
+      {"[]", "is not a fingerprint. Fix: "},
+      {brackets + closing, "is not a fingerprint. Fix: "},
+      {R"({"format": "nccl-gdr-doctor", "version": 1})", "is not a fingerprint. Fix: "},
       {R"({"format": "nccl-gdr-fingerprint"})", "'version' not found"},
-      {R"({"format": "nccl-gdr-fingerprint", "version": 1})", "it is not of version 2"},
+      {R"({"format": "nccl-gdr-fingerprint", "version": 1})", "is not of version 2"},
       {R"({"format": "nccl-gdr-fingerprint", "version": 2})", "not found. Fix: make one"}};
   for (const auto& [text, error] : cases) EXPECT_THAT(error_of(text), HasSubstr(error)) << error;
 }
