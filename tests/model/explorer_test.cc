@@ -22,6 +22,25 @@ struct DeadEnd {
   uint64_t fingerprint(const State& state) const { return state + 7; }
 };
 
+// Two steps lead to states that behave alike; only the second one has violated a property.
+struct TwoWays : DeadEnd {
+  static constexpr State kBroken = 11;
+
+  void successors(const State& state, std::vector<std::pair<Step, State>>* next) const {
+    if (state == 0) *next = {{{'a'}, 1}, {{'b'}, kBroken}};
+  }
+  const char* violation(const State& state) const { return state == kBroken ? "broken" : nullptr; }
+  uint64_t fingerprint(const State& state) const { return state % 10 + 7; }
+};
+
+TEST(Explorer, ViolationOnTheWayToAKnownState_IsFoundWithItsSteps) {
+  const TwoWays model;
+  const auto found = Explorer(model).run();
+  EXPECT_EQ(found.violation, "broken");
+  ASSERT_EQ(found.trace.size(), 1u);
+  EXPECT_EQ(found.trace[0].name, 'b');
+}
+
 TEST(Explorer, StateWithoutAWayToAnEnd_IsADeadlock) {
   const DeadEnd model;
   const auto found = Explorer(model).run();
