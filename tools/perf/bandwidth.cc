@@ -114,7 +114,8 @@ class MessageMemory {
   Status first_failure_;
 };
 
-// Fills each message before it is posted and checks it after it has been received.
+// Fills each message before it is posted and checks it after it has been received. A receiver fills
+// its buffer with another pattern, so that no data of an earlier message passes the check.
 struct VerifyHooks {
   const Endpoint& end;
   RankBoard& board;

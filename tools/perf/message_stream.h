@@ -77,6 +77,7 @@ class MessageStream {
     RequestQueue& requests = lane.requests;
     const size_t groups = shape_.messages / shape_.group;
     if (requests.posted() < groups && requests.in_flight() < shape_.depth) {
+      prepare(lane, member, end_.sends ? 1 : shape_.group);
       void* request = nullptr;
       const auto result = end_.sends ? send(lane, member, &request) : receive(lane, &request);
       if (result != abi::ncclSuccess) {
@@ -97,12 +98,17 @@ class MessageStream {
     return {};
   }
 
-  abi::ncclResult_t send(Lane& lane, size_t member, void** request) {
-    char* const at = address(lane.post_slot);
-    if (lane.prepared == lane.requests.posted()) {
-      hooks_.before_post(at, lane.prepared++ * shape_.group + member);
+  // Calls the hook for the next messages of a lane, unless they have been attempted before.
+  void prepare(Lane& lane, size_t member, size_t messages) {
+    if (lane.prepared != lane.requests.posted()) return;
+    const size_t first = lane.prepared++ * shape_.group + member;
+    for (size_t i = 0; i < messages; ++i) {
+      hooks_.before_post(address(after(lane.post_slot, i)), first + i);
     }
-    return end_.post(at, shape_.bytes, request, static_cast<int>(member));
+  }
+
+  abi::ncclResult_t send(Lane& lane, size_t member, void** request) {
+    return end_.post(address(lane.post_slot), shape_.bytes, request, static_cast<int>(member));
   }
 
   abi::ncclResult_t receive(Lane& lane, void** request) {
