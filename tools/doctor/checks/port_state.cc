@@ -180,9 +180,12 @@ void judge_port_states(const Host& host, Findings* found) {
   for (const Rail& rail : decision.plan.rails) {
     const std::string label = port_label(decision.machine, rail.port);
     if (port_of(decision.machine, rail.port).state != Port::State::kDown) continue;
-    const RdmaPort* port = rdma_port(host, label);
-    const std::string sign = port == nullptr ? "" : sign_of_use(*port);
-    if (sign.empty() && is_unused_second_port(decision.machine, rail.port)) continue;
+    std::string sign;
+    if (is_unused_second_port(decision.machine, rail.port)) {
+      const RdmaPort* port = rdma_port(host, label);
+      if (port != nullptr) sign = sign_of_use(*port);
+      if (sign.empty()) continue;
+    }
     found->push_back({FindingKind::kPortDown, Severity::kError, label,
                       fmt::format("the port is down, and rail {} with it{}", rail.id,
                                   sign.empty() ? "" : "; it is in use: " + sign),
