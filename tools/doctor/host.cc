@@ -134,11 +134,21 @@ Observations findings_of(const Host& host, const std::vector<FindingKind>& kinds
   return seen;
 }
 
+std::string needs_sys(const Host& host) {
+  return host.is_live ? "mount /sys" : "copy /sys from the machine";
+}
+
+Observation unknown_topology(const Host& host) {
+  return unknown("", "the topology is unknown: " + topo::clean_text(host.inspection_error),
+                 needs_sys(host));
+}
+
 Observation nothing_on(const Host& host, std::string evidence) {
   if (is_listable(host.path("/sys/bus/pci/devices")) || is_listable(host.path("/sys/class"))) {
     return nothing(std::move(evidence));
   }
-  return unknown("", "/sys cannot be read, so that GPUs and HCAs would not be seen", "mount /sys");
+  return unknown("", "/sys cannot be read, so that GPUs and HCAs would not be seen",
+                 needs_sys(host));
 }
 
 }  // namespace gdr::tools::doctor

@@ -75,6 +75,12 @@ void judge_topology(Host* host);
 // The findings of these kinds, as the check reports them.
 Observations findings_of(const Host& host, const std::vector<FindingKind>& kinds);
 
+// What shows /sys: "mount /sys", or for a folder that it has to be copied.
+std::string needs_sys(const Host& host);
+
+// What a check says where it needs the topology, and that could not be read.
+Observation unknown_topology(const Host& host);
+
 // What a check says where the machine has none of the devices that it is about. Without a readable
 // /sys that is kUnknown, as the devices would not be seen.
 Observation nothing_on(const Host& host, std::string evidence);

@@ -39,10 +39,7 @@ Observations observations_in_file(const Check& check, const Host& host) {
 
 Observations run_check(const Check& check, const Host& host) {
   if (!host.file.empty()) return observations_in_file(check, host);
-  if (check.needs_topology && !host.inspection.has_value()) {
-    const std::string reason = topo::clean_text(host.inspection_error);
-    return {unknown("", "the topology is unknown: " + reason, "mount /sys")};
-  }
+  if (check.needs_topology && !host.inspection.has_value()) return {unknown_topology(host)};
   constexpr char kAsk[] = "report this as an error of nccl-gdr, with the output of --check";
   try {
     Observations seen = check.run(host);

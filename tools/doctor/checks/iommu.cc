@@ -144,7 +144,7 @@ void add_translated_gpus(const Host& host, Observations* seen) {
 
 Observations run_iommu(const Host& host) {
   if (!host.exists("/sys/kernel")) {
-    return {unknown("", "there is no /sys/kernel", "mount the machine's /sys")};
+    return {unknown("", "there is no /sys/kernel", needs_sys(host))};
   }
   if (!has_iommu_groups(host)) {
     return {
@@ -153,7 +153,7 @@ Observations run_iommu(const Host& host) {
                                ? "; the hypervisor's is not visible in this virtual machine"
                                : ""))};
   }
-  if (!host.inspection.has_value()) return {unknown("", host.inspection_error, "")};
+  if (!host.inspection.has_value()) return {unknown_topology(host)};
   Observations seen;
   for (const auto& [type, hcas] : types_of_hcas(host)) {
     seen.push_back(hcas_of_type(host, type, hcas));

@@ -63,6 +63,8 @@ TEST(NothingOn, NoSys_IsUnknown) {
   fs::remove_all(made.host.path("/sys"));
   EXPECT_EQ(nothing_on(made.host, "there is no GPU").verdict, Verdict::kUnknown);
   fs::create_directories(made.host.path("/sys"));
+  EXPECT_EQ(nothing_on(made.host, "there is no GPU").needs, "copy /sys from the machine");
+  made.host.is_live = true;
   EXPECT_EQ(nothing_on(made.host, "there is no GPU").needs, "mount /sys");
   fs::create_directories(made.host.path("/sys/bus/pci/devices"));
   EXPECT_EQ(nothing_on(made.host, "there is no GPU").verdict, Verdict::kNothing);

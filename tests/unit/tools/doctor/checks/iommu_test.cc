@@ -75,7 +75,18 @@ TEST(Iommu, EachCase_HasItsVerdict) {
                  Verdict::kUnknown, "mlx5_0 (0000:40:00.0)"},
                 {"no sysfs",
                  [](MadePci* made) { std::filesystem::remove_all(made->host.path("/sys/kernel")); },
-                 Verdict::kUnknown}});
+                 Verdict::kUnknown, "", "", "copy /sys from the machine"}});
+}
+
+TEST(Iommu, NoTopology_IsUnknownForTheReason) {
+  MadePci made;
+  with_groups(&made, "identity");
+  made.host.inspection.reset();
+  made.host.inspection_error = "\33";
+  const Observation seen = worst_of("iommu", made.host);
+  EXPECT_EQ(seen.verdict, Verdict::kUnknown);
+  EXPECT_EQ(seen.evidence, "the topology is unknown: \uFFFD");
+  EXPECT_EQ(seen.needs, "copy /sys from the machine");
 }
 
 TEST(Iommu, TranslatedGpusWithoutNvlink_AreAWarning) {
