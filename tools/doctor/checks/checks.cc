@@ -1,6 +1,10 @@
 #include "tools/doctor/checks/checks.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
 
 #include "tools/doctor/topology.h"
 
@@ -360,8 +364,11 @@ const std::vector<Check>& all_checks() {
 }
 
 const Check& check_named(std::string_view name) {
-  return *std::find_if(all_checks().begin(), all_checks().end(),
-                       [&](const Check& one) { return one.name == name; });
+  for (const Check& one : all_checks()) {
+    if (one.name == name) return one;
+  }
+  fmt::print(stderr, "nccl-gdr: there is no check {}\n", name);
+  std::abort();
 }
 
 }  // namespace gdr::tools::doctor

@@ -13,7 +13,7 @@ namespace gdr::tools::doctor {
 // path of the bytes to the fabric, then the process and its settings.
 const std::vector<Check>& all_checks();
 
-// Returns the check of that name, which has to exist.
+// Returns the check of that name. Ends the process where there is none.
 const Check& check_named(std::string_view name);
 
 // GPUs and their driver (checks of memory registration included)
