@@ -101,7 +101,7 @@ TEST(RelaxedOrdering, EachCase_HasItsVerdict) {
         "=0 in line 3 of /etc/nccl.conf"},
        {"switched off on Intel", switched_off(intel), Verdict::kOk},
        {"without root", [](MadePci* made) { made->config(kMadeHca, std::string(64, '\0')); },
-        Verdict::kUnknown},
+        Verdict::kUnknown, "", "", kNeedsRoot},
        {"no HCA", [](MadePci* made) { made->set(topology::flat(1, 0)); }, Verdict::kNothing},
        {"no topology", [](MadePci* made) { made->host.inspection.reset(); }, Verdict::kUnknown}});
 }
