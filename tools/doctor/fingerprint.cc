@@ -1,6 +1,7 @@
 // What the nodes of a cluster should have in common.
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <initializer_list>

@@ -1,5 +1,6 @@
 // The report for people.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <map>

@@ -1,6 +1,7 @@
 #include "tools/net/named_device.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <charconv>
 #include <span>

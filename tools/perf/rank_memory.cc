@@ -1,6 +1,7 @@
 #include "tools/perf/rank_memory.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include <charconv>

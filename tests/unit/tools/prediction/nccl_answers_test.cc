@@ -7,6 +7,7 @@
 // for GPUDirect over PCIe beside C2C. "-" is no route. `local` has the GPU of each device, and
 // `used` the devices of each GPU in the first eight channels.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <gtest/gtest.h>
 
 #include <fstream>
