@@ -83,23 +83,50 @@ void compare_paths(const DevicePairs& pairs, Differences* list) {
   }
 }
 
-size_t changes_in(const DevicePairs& pairs) {
-  Differences list;
-  compare_devices(pairs, &Device::properties, &list);
-  compare_paths(pairs, &list);
-  compare_devices(pairs, &Device::choices, &list);
-  return list.size();
+// Pairs up by order, but for the one device that the machine with more of them has at `gap`.
+DevicePairs pairs_with_gap(const std::string& kind, const Devices& first, const Devices& second,
+                           size_t gap) {
+  std::vector<const Device*> left, right;
+  for (const Device& one : first) left.push_back(&one);
+  for (const Device& one : second) right.push_back(&one);
+  auto& fewer = first.size() < second.size() ? left : right;
+  fewer.insert(fewer.begin() + static_cast<std::ptrdiff_t>(gap), nullptr);
+  DevicePairs pairs;
+  for (size_t i = 0; i < left.size(); ++i) pairs.push_back({kind, left[i], right[i]});
+  return pairs;
+}
+
+// The changes of devices and of their paths, then those of choices: one missing HCA renumbers the
+// rails of many.
+std::pair<size_t, size_t> changes_in(const DevicePairs& pairs) {
+  Differences devices, choices;
+  compare_devices(pairs, &Device::properties, &devices);
+  compare_paths(pairs, &devices);
+  compare_devices(pairs, &Device::choices, &choices);
+  return {devices.size(), choices.size()};
+}
+
+void append(const DevicePairs& more, DevicePairs* pairs) {
+  pairs->insert(pairs->end(), more.begin(), more.end());
 }
 
 // One more card moves the bus numbers of all that follow, so that an address may be another
-// device's on the other machine.
-DevicePairs best_pairs(const std::string& kind, const Devices& first, const Devices& second) {
-  DevicePairs best = pair_up(kind, first, second, {have_same_address, have_same_name, are_any});
-  for (const AreSame rule : {have_same_name, are_any}) {
-    DevicePairs others = pair_up(kind, first, second, {rule, are_any});
-    if (changes_in(others) < changes_in(best)) best = std::move(others);
+// device's on the other machine. `pairs` has those of other kinds, to which paths lead.
+void add_best_pairs(const std::string& kind, const Devices& first, const Devices& second,
+                    DevicePairs* pairs) {
+  const DevicePairs before = *pairs;
+  append(pair_up(kind, first, second, {have_same_address, have_same_name, are_any}), pairs);
+  const auto consider = [&](const DevicePairs& others) {
+    DevicePairs all = before;
+    append(others, &all);
+    if (changes_in(all) < changes_in(*pairs)) *pairs = std::move(all);
+  };
+  consider(pair_up(kind, first, second, {have_same_name, are_any}));
+  consider(pair_up(kind, first, second, {are_any}));
+  const auto [fewer, more] = std::minmax({first.size(), second.size()});
+  for (size_t gap = 0; gap + 1 < more && fewer + 1 == more; ++gap) {
+    consider(pairs_with_gap(kind, first, second, gap));
   }
-  return best;
 }
 
 DevicePairs pairs_of(const Profile& first, const Profile& second) {
@@ -110,8 +137,7 @@ DevicePairs pairs_of(const Profile& first, const Profile& second) {
   };
   DevicePairs pairs;
   for (const char* kind : {kGpuKind, kHcaKind, kSwitchKind}) {
-    const DevicePairs more = best_pairs(kind, devices(first, kind), devices(second, kind));
-    pairs.insert(pairs.end(), more.begin(), more.end());
+    add_best_pairs(kind, devices(first, kind), devices(second, kind), &pairs);
   }
   return pairs;
 }

@@ -20,8 +20,9 @@ struct Difference {
 
 // Compares what is known of both. Settings, software and missing devices come first, then
 // properties of devices, then paths, rails and NCCL's decisions, since those follow from the
-// former. Devices of the two machines belong together by address, by name or by order, whichever
-// leaves the fewest differences; in doubt by address. What has no counterpart goes by the next.
+// former. Devices of the two machines belong together by address, by name or by order, of which one
+// may be missing, whichever leaves the fewest differences; in doubt by address. What has no
+// counterpart goes by the next.
 std::vector<Difference> compare_profiles(const Profile& first, const Profile& second);
 
 }  // namespace gdr::tools::doctor

@@ -154,6 +154,40 @@ TEST(CompareWithGood, NamesAddressesAndGuids_AreNotCompared) {
               StartsWith("a: GPU2: model: B200, expected NVIDIA H100\na differs"));
 }
 
+// Neither addresses nor names show which device is missing: GPU3 of the good machine is GPU2 here.
+TEST(CompareWithGood, DeviceMissingWhereAllAddressesDiffer_IsFoundByItsPlaceInTheOrder) {
+  const auto without_gpu = [](int gpu) {
+    return [=](Machine* machine) {
+      machine->gpus.erase(machine->gpus.begin() + gpu);
+      shift_buses(machine);
+    };
+  };
+  const Profile whole = node_of("a");
+  const std::pair<int, std::string> gpus[] = {{0, "0000:13"}, {2, "0000:33"}, {7, "0000:75"}};
+  for (const auto& [gpu, bus] : gpus) {
+    const std::string name = "a: GPU" + std::to_string(gpu) + " (" + bus + ":00.0): ";
+    EXPECT_EQ(deviations(without_gpu(gpu)), name + "missing\na differs from good\n");
+    EXPECT_EQ(deviations(whole, node_of("good", without_gpu(gpu))),
+              name + "unexpected\na differs from good\n");
+  }
+  const auto without_hca = [](int hca) {
+    return [=](Machine* machine) {
+      machine->hcas.resize(4);  // the fifth has the last bus numbers
+      machine->hcas.erase(machine->hcas.begin() + hca);
+      for (size_t i = 0; i < 3; ++i) machine->hcas[i].name = "ib" + std::to_string(i);
+      shift_buses(machine);
+    };
+  };
+  const Profile good = node_of("good", [](Machine* machine) { machine->hcas.resize(4); });
+  for (int hca = 0; hca < 4; ++hca) {
+    const std::string text = deviations(node_of("a", without_hca(hca)), good);
+    EXPECT_THAT(text, StartsWith("a: mlx5_" + std::to_string(hca) + " ("));
+    // What follows: the GPUs' rails.
+    EXPECT_THAT(text, HasSubstr(":00.0): missing\na: GPU" + std::to_string(2 * hca)));
+    EXPECT_THAT(text, HasSubstr(": path to its rail: PHB, expected PIX\n"));
+  }
+}
+
 TEST(CompareWithGood, HcasNamedByTheirAddresses_BelongTogetherByOrderWhereBusNumbersDiffer) {
   const auto named = [](int first, const Change& change) {
     return [=](Machine* machine) {
