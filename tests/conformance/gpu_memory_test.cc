@@ -176,6 +176,13 @@ class GpuMemory : public testing::Test {
     return done != 0;
   }
 
+  // Calls it until it returns true.
+  template <class Step>
+  void repeat_until(Step&& step) {
+    const auto until = std::chrono::steady_clock::now() + kPatience;
+    while (!step()) ASSERT_LT(std::chrono::steady_clock::now(), until);
+  }
+
   // Moves one message into a receive buffer of `capacity` bytes.
   void move(Registered& from, Registered& to, size_t bytes, size_t capacity, size_t offset = 0) {
     void* data = to.address() + offset;
@@ -238,6 +245,49 @@ TEST_F(GpuMemory, EverySize_ArrivesWholeAndNothingElseIsWritten) {
   }
 }
 
+// Each message has another size, one of them none, and the order of the sends is not that of the
+// buffers.
+TEST_F(GpuMemory, GroupedReceive_TakesUnequalMessagesInAnyOrder) {
+  constexpr size_t kSlot = 400 << 10;
+  constexpr int kGroup = 8;
+  Registered from(this, sender_, 0, kGroup * kSlot), to(this, receiver_, 1, kGroup * kSlot);
+  std::array<void*, kGroup> data, handles, phandles{};
+  std::array<size_t, kGroup> rooms, bytes;
+  std::array<int, kGroup> tags, sizes{};
+  std::vector<void*> sends;
+  for (int i = 0; i < kGroup; ++i) {
+    data[i] = to.address() + i * kSlot;
+    handles[i] = to.handle;
+    rooms[i] = kSlot;
+    tags[i] = 10 + i;
+    bytes[i] = 1001 * static_cast<size_t>(i * i * i);
+    from.fill(i * kSlot, bytes[i], i);
+  }
+  void* receive = nullptr;
+  repeat_until([&] {
+    EXPECT_EQ(net().irecv(receiver_, kGroup, data.data(), rooms.data(), tags.data(), handles.data(),
+                          phandles.data(), &receive),
+              abi::ncclSuccess);
+    return receive != nullptr;
+  });
+  for (int i : {5, 0, 7, 2, 3, 6, 1, 4}) {
+    void* send = nullptr;
+    repeat_until([&] {
+      EXPECT_EQ(net().isend(sender_, from.address() + i * kSlot, bytes[i], tags[i], from.handle,
+                            nullptr, &send),
+                abi::ncclSuccess);
+      return send != nullptr;
+    });
+    sends.push_back(send);
+  }
+  for (void* send : sends) repeat_until([&] { return is_done(send, nullptr); });
+  repeat_until([&] { return is_done(receive, sizes.data()); });
+  for (int i = 0; i < kGroup; ++i) {
+    EXPECT_EQ(sizes[i], static_cast<int>(bytes[i]));
+    EXPECT_TRUE(to.holds(i * kSlot, bytes[i], i)) << i;
+  }
+}
+
 TEST_F(GpuMemory, Flush_ReturnsARequestThatCompletes) {
   Registered from(this, sender_, 0, 4096), to(this, receiver_, 1, 4096);
   move(from, to, 4096, 4096);
@@ -246,8 +296,7 @@ TEST_F(GpuMemory, Flush_ReturnsARequestThatCompletes) {
   void* flush = nullptr;
   ASSERT_EQ(net().iflush(receiver_, 1, &data, &size, &to.handle, &flush), abi::ncclSuccess);
   ASSERT_NE(flush, nullptr);
-  while (!is_done(flush, nullptr)) {
-  }
+  repeat_until([&] { return is_done(flush, nullptr); });
 }
 
 TEST_F(GpuMemory, RegisterAndDeregister_LeaksNoDescriptor) {

@@ -24,17 +24,24 @@ ToolRun perf(const std::string& memory, const Words& options = {}, const Words& 
   return run_tool(words, env);
 }
 
+constexpr char kDmaBuf[] = "dma-buf";
+constexpr char kPeermem[] = "device address";
+
 // A run over that memory, and the memory of both ranks as the report has it.
 struct Sides {
   const char* memory;
   const char* first;
   const char* second;
-  const char* cuda_by = "dma-buf";
+  const char* cuda_by = kDmaBuf;
   Words env = {};
 };
 
 constexpr char kZero[] = "cuda:0 (0000:1a:00.0)";
 constexpr char kOne[] = "cuda:1 (0000:1b:00.0)";
+
+const Words kNoDmaBuf = {"FAKE_CUDA_DMABUF=0"};
+const Words kSplit = {"NCCL_IB_QPS_PER_CONNECTION=4", "NCCL_IB_SPLIT_DATA_ON_QPS=1",
+                      "NCCL_IB_ADAPTIVE_ROUTING=0"};
 
 class EverySides : public testing::TestWithParam<Sides> {};
 
@@ -58,12 +65,15 @@ TEST_P(EverySides, AllSizes_AreVerifiedAndTheReportNamesTheMemory) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Sides, EverySides,
-    testing::Values(Sides{"host", "host", "host"}, Sides{"cuda", kZero, kOne},
-                    Sides{"cuda:1", kOne, kOne}, Sides{"host,cuda:0", "host", kZero},
-                    Sides{"cuda:1,host", kOne, "host"}, Sides{"cuda:1,cuda:0", kOne, kZero},
-                    Sides{"cuda", kZero, kOne, "device address", {"FAKE_CUDA_DMABUF=0"}}));
+INSTANTIATE_TEST_SUITE_P(Sides, EverySides,
+                         testing::Values(Sides{"host", "host", "host"}, Sides{"cuda", kZero, kOne},
+                                         Sides{"cuda:1", kOne, kOne},
+                                         Sides{"host,cuda:0", "host", kZero},
+                                         Sides{"cuda:1,host", kOne, "host"},
+                                         Sides{"cuda:1,cuda:0", kOne, kZero},
+                                         Sides{"cuda", kZero, kOne, kPeermem, kNoDmaBuf},
+                                         Sides{"host,cuda", "host", kOne, kPeermem, kNoDmaBuf},
+                                         Sides{"host,cuda", "host", kOne, kDmaBuf, kSplit}));
 
 TEST(PerfMemory, Header_DescribesEachSide) {
   ToolRun run = perf("cuda:0,host", {"-e", "64", "-n", "2"});
