@@ -198,7 +198,6 @@ TEST_F(DoctorFrom, WhatCannotBeJudged_ExitsWith2AndSaysWhy) {
       {"--from " + matrix, "is the text of nvidia-smi topo -m, which states too little"},
       {"--from " + json, "this is JSON"},
       {"--from absent.xml", "\"absent.xml\" cannot be read"},
-      {"--from ''", "\"\" cannot be read"},
       {"--from " + text, "NCCL_TOPO_DUMP_FILE=file.xml)\n"},
       {good + " --host 7", "--host"},
       {good + " --nccl-version x", "--nccl-version"}};
