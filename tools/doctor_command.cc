@@ -92,8 +92,8 @@ void compare_files(const DoctorCommand& command) {
   print_comparison(command, doctor::compare_fleet(*nodes));
 }
 
-// What a good machine has to have.
-std::string no_good_machine(const doctor::Profile& profile) {
+// Returns why a machine cannot be what others are compared with; "" where it can.
+std::string why_no_reference(const doctor::Profile& profile) {
   const std::string lacking = doctor::lacking_in(profile);
   return lacking.empty() ? "" : "a machine without " + lacking + "s cannot be a reference";
 }
@@ -103,7 +103,7 @@ void expect_good(const DoctorCommand& command) {
   if (!files) stop(kExitUsage, files.error().text);
   doctor::Profile& good = files->front();
   good.host = topo::clean_text(*command.good);
-  if (const std::string error = no_good_machine(good); !error.empty()) {
+  if (const std::string error = why_no_reference(good); !error.empty()) {
     stop(kExitUsage, good.host + ": " + error + ". Fix: make the file on a machine with " +
                          doctor::lacking_in(good) + "s");
   }
@@ -119,7 +119,7 @@ void expect_good(const DoctorCommand& command) {
 void print_fingerprint(const doctor::Host& host) {
   const doctor::Profile profile = doctor::profile_of(host);
   fmt::print("{}", to_json(profile));
-  const std::string error = no_good_machine(profile);
+  const std::string error = why_no_reference(profile);
   if (!error.empty()) fmt::print(stderr, "note: --expect refuses this fingerprint: {}\n", error);
 }
 

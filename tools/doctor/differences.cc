@@ -116,10 +116,14 @@ void add_best_pairs(const std::string& kind, const Devices& first, const Devices
                     DevicePairs* pairs) {
   const DevicePairs before = *pairs;
   append(pair_up(kind, first, second, {have_same_address, have_same_name, are_any}), pairs);
+  auto fewest = changes_in(*pairs);
   const auto consider = [&](const DevicePairs& others) {
     DevicePairs all = before;
     append(others, &all);
-    if (changes_in(all) < changes_in(*pairs)) *pairs = std::move(all);
+    const auto changes = changes_in(all);
+    if (changes >= fewest) return;
+    fewest = changes;
+    *pairs = std::move(all);
   };
   consider(pair_up(kind, first, second, {have_same_name, are_any}));
   consider(pair_up(kind, first, second, {are_any}));
