@@ -7,6 +7,7 @@
 
 #include "tools/topo/file_content.h"
 #include "tools/topo/inspect.h"
+#include "tools/topo/labels.h"
 #include "tools/topo/read_file.h"
 
 namespace gdr::tools::doctor {
