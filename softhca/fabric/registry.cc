@@ -10,6 +10,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <sstream>
 #include <utility>
 
@@ -29,7 +30,8 @@ struct ProcessStat {
   uint64_t start_time = 0;
 };
 
-ProcessStat read_stat(uint32_t pid) {
+// Returns nothing where the file cannot be read, as without a free descriptor.
+std::optional<ProcessStat> read_stat(uint32_t pid) {
   std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
   std::string line;
   if (!std::getline(file, line)) return {};
@@ -44,6 +46,7 @@ ProcessStat read_stat(uint32_t pid) {
   return stat;
 }
 
+// Returns 0 where it is unknown.
 uint64_t pid_namespace() {
   struct stat info = {};
   return stat("/proc/self/ns/pid", &info) == 0 ? info.st_ino : 0;
@@ -69,10 +72,12 @@ gdr::Result<int> open_locked(const std::string& folder) {
 
 }  // namespace
 
-bool process_runs(uint32_t pid, uint64_t start_time) {
-  if (kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH) return false;
-  ProcessStat stat = read_stat(pid);
-  return stat.state != 'Z' && stat.state != 'X' && stat.start_time == start_time;
+bool process_ended(uint32_t pid, uint64_t start_time) {
+  if (kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH) return true;
+  const std::optional<ProcessStat> stat = read_stat(pid);
+  if (!stat) return false;
+  const bool reused = start_time != 0 && stat->start_time != start_time;
+  return stat->state == 'Z' || stat->state == 'X' || reused;
 }
 
 gdr::Result<Registry> Registry::join(const std::string& fabric, uint64_t instance) {
@@ -109,7 +114,7 @@ gdr::Result<Registry> Registry::join(const std::string& fabric, uint64_t instanc
   }
   RegistrySlot& mine = table->slots[registry.slot_];
   table->next = registry.slot_;
-  mine.start_time = read_stat(static_cast<uint32_t>(getpid())).start_time;
+  mine.start_time = read_stat(static_cast<uint32_t>(getpid())).value_or(ProcessStat()).start_time;
   mine.pid_namespace = pid_namespace();
   mine.instance = instance;
   mine.pid.store(static_cast<uint32_t>(getpid()));
@@ -145,9 +150,10 @@ void Registry::clear_dead() {
   for (uint32_t slot = 1; slot < kMaxSlots; ++slot) {
     RegistrySlot& entry = table_->slots[slot];
     uint32_t pid = entry.pid.load();
-    // A process of another pid namespace is not visible here: it may be alive.
+    // A process of another pid namespace, or of an unknown one, is not visible here: it may be
+    // alive. The number of a namespace is used again only when its processes have ended.
     if (pid == 0 || slot == slot_ || entry.pid_namespace != own_namespace) continue;
-    if (process_runs(pid, entry.start_time)) continue;
+    if (own_namespace == 0 || !process_ended(pid, entry.start_time)) continue;
     std::error_code ignored;
     std::filesystem::remove_all(slot_folder(slot), ignored);
     entry.pid.store(0);

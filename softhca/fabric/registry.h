@@ -15,8 +15,8 @@ namespace softhca {
 struct RegistrySlot {
   std::atomic<uint32_t> pid;  // 0 while free
   uint32_t reserved;
-  uint64_t start_time;  // clock ticks after boot: a reused pid differs in it
-  uint64_t pid_namespace;
+  uint64_t start_time;     // clock ticks after boot: a reused pid differs in it; 0: unknown
+  uint64_t pid_namespace;  // 0: unknown
   uint64_t instance;
 };
 
@@ -54,8 +54,9 @@ class Registry {
   uint32_t slot_ = 0;
 };
 
-// Returns true while the process runs; a zombie does not. `start_time` is field 22 of
-// /proc/<pid>/stat, which differs between processes that had the same pid.
-bool process_runs(uint32_t pid, uint64_t start_time);
+// Returns true when it is known that the process has ended; a zombie has. `start_time` is field 22
+// of /proc/<pid>/stat, which differs between processes that had the same pid, or 0 where that is
+// unknown.
+bool process_ended(uint32_t pid, uint64_t start_time);
 
 }  // namespace softhca
