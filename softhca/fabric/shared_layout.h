@@ -20,7 +20,7 @@
 namespace softhca {
 
 constexpr uint64_t kArenaMagic = 0x3161636874666f73;  // "softhca1"
-constexpr uint32_t kLayoutVersion = 6;
+constexpr uint32_t kLayoutVersion = 7;
 
 // A QPN is slot << kQpIndexBits | index. Slot 0 is not used: QPN 0 and 1 are reserved for
 // management (the SMI and the GSI).
@@ -156,7 +156,8 @@ struct SharedQp {
   uint8_t max_dest_rd_atomic;
   uint8_t hop_limit;
   ibv_gid dgid;
-  ibv_gid sgid;           // while `global`
+  ibv_gid sgid;           // while `global`, as the next
+  uint32_t gid_type;      // ibv_gid_type of sgid: of RoCE the version
   uint32_t ece_options;   // those in use (ibv_set_ece)
   uint32_t ece_required;  // those that have to be in use
   uint32_t recv_cq;

@@ -1,5 +1,7 @@
 // ibv_modify_qp: checks the transition and the attributes, stores the attributes, and changes the
 // state.
+#include <netinet/in.h>
+
 #include <cerrno>
 #include <optional>
 
@@ -14,6 +16,19 @@ namespace softhca {
 
 namespace {
 
+bool is_ipv4(const ibv_gid& gid) {
+  return IN6_IS_ADDR_V4MAPPED(reinterpret_cast<const in6_addr*>(gid.raw)) != 0;
+}
+
+// Returns true where Linux finds the MAC of the target: it looks up no IPv4 address from an IPv6
+// one or the other way round (rdma_resolve_ip()), and takes a link-local address of RoCE v1 for the
+// MAC.
+bool resolves(const GidEntry& source, const ibv_gid& target) {
+  const bool link_local = IN6_IS_ADDR_LINKLOCAL(reinterpret_cast<const in6_addr*>(target.raw)) != 0;
+  return is_ipv4(source.gid) == is_ipv4(target) ||
+         (link_local && source.type == IBV_GID_TYPE_ROCE_V1);
+}
+
 // Returns 0, or the errno with which the kernel refuses an address vector: EINVAL, or ENODATA for
 // an entry of the GID table that has no GID (rdma_get_gid_attr() of Linux).
 int check_address(const DeviceConfig& device, const SharedPort& port, uint32_t number,
@@ -23,7 +38,8 @@ int check_address(const DeviceConfig& device, const SharedPort& port, uint32_t n
   if (address.is_global == 0) return grh_needed ? EINVAL : 0;
   std::optional<GidEntry> source = read_gid(port, address.grh.sgid_index);
   if (!source) return EINVAL;
-  return source->valid() ? 0 : ENODATA;
+  if (!source->valid()) return ENODATA;
+  return config.ethernet() && !resolves(*source, address.grh.dgid) ? EINVAL : 0;
 }
 
 // Returns 0, or the errno for an attribute that the mask names and that is out of range.
@@ -49,9 +65,9 @@ int check_values(const Qp& qp, const ibv_qp_attr& attr, int mask) {
   return check_address(device, qp.pair.port(), port, attr.ah_attr);
 }
 
-ibv_gid source_gid(const QueuePair& qp, const ibv_ah_attr& address) {
+GidEntry source_gid(const QueuePair& qp, const ibv_ah_attr& address) {
   if (address.is_global == 0) return {};
-  return read_gid(qp.port(), address.grh.sgid_index).value_or(GidEntry()).gid;
+  return read_gid(qp.port(), address.grh.sgid_index).value_or(GidEntry());
 }
 
 // Copies the attributes that the mask names to where query_qp() and the peers find them.
@@ -84,7 +100,9 @@ void take_values(QueuePair& qp, const ibv_qp_attr& attr, int mask) {
     shared.sl = attr.ah_attr.sl;
     shared.hop_limit = attr.ah_attr.grh.hop_limit;
     shared.dgid = attr.ah_attr.grh.dgid;
-    shared.sgid = source_gid(qp, attr.ah_attr);
+    const GidEntry source = source_gid(qp, attr.ah_attr);
+    shared.sgid = source.gid;
+    shared.gid_type = source.type;
   }
   shared.epoch.fetch_add(1);
 }

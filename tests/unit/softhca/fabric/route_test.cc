@@ -125,5 +125,16 @@ TEST_F(Route, Ethernet_ByGidOnly) {
   EXPECT_FALSE(there());
 }
 
+TEST_F(Route, Ethernet_VersionsOfRoceLoseEachOthersPackets) {
+  near_port.link_layer = far_port.link_layer = IBV_LINK_LAYER_ETHERNET;
+  address_by_gid();
+  near.gid_type = IBV_GID_TYPE_ROCE_V2;
+  far.gid_type = IBV_GID_TYPE_ROCE_V1;
+  EXPECT_FALSE(there());
+  EXPECT_FALSE(back());
+  far.gid_type = IBV_GID_TYPE_ROCE_V2;
+  EXPECT_TRUE(there());
+}
+
 }  // namespace
 }  // namespace softhca

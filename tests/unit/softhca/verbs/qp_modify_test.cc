@@ -151,6 +151,36 @@ TEST_F(ModifyQp, OtherSubnet_ReachedByTheRoutersLid) {
   EXPECT_EQ(outcome(a, b, to_a, to_b), IBV_WC_SUCCESS);
 }
 
+// The table: 0 and 1 are the link-local GID as RoCE v1 and v2, 2 and 3 the IPv4 address, 4 and 5
+// the IPv6 address.
+TEST_F(ModifyQp, RoceVersionsAndFamilies_DoNotMix) {
+  use(R"({"devices": [
+      {"link_layer": "Ethernet", "gids": ["::ffff:10.0.0.1", "fd00::1"]},
+      {"link_layer": "Ethernet", "gids": ["::ffff:10.0.0.2", "fd00::2"]}]})");
+  struct Case {
+    uint8_t a, b;
+    int refused;  // by ibv_modify_qp of a
+    ibv_wc_status status = IBV_WC_RETRY_EXC_ERR;
+  };
+  for (const Case& one :
+       {Case{3, 3, 0, IBV_WC_SUCCESS}, Case{4, 4, 0, IBV_WC_SUCCESS}, Case{2, 3, 0}, Case{3, 2, 0},
+        Case{0, 1, 0}, Case{5, 4, 0}, Case{3, 5, EINVAL}, Case{5, 3, EINVAL}, Case{3, 1, EINVAL},
+        Case{2, 0, 0}}) {
+    SCOPED_TRACE(testing::Message() << int{one.a} << " to " << int{one.b});
+    Endpoint a({.timeout = 1, .gid_index = one.a});
+    Endpoint b({.device = 1, .gid_index = one.b});
+    ASSERT_EQ(a.to_init(), 0);
+    EXPECT_EQ(a.to_rtr(b.address()), one.refused);
+    if (one.refused != 0) continue;
+    ASSERT_EQ(a.to_rts(), 0);
+    ASSERT_EQ(b.to_init(), 0);
+    if (b.to_rtr(a.address()) == 0) {
+      ASSERT_EQ(b.to_rts(), 0);
+    }
+    EXPECT_EQ(write_nothing(a), one.status);
+  }
+}
+
 TEST_F(ModifyQp, Iwarp_IsNotConnectedThisWay) {
   use(R"({"devices": [{"transport": "iWARP"}]})");
   Endpoint a;
