@@ -285,6 +285,8 @@ void SendQueue::lose_ack(Wqe& wqe) {
 bool SendQueue::acknowledged_late(Wqe& wqe) {
   if (qp_.port().state.load() != IBV_PORT_ACTIVE || !qp_.peer_alive()) return false;
   SharedLock lock(qp_.remote().mutex);
+  // The present number is that behind this request: none behind it has started, as both ends did
+  // not reach each other.
   if (!qp_.remote_answers()) return false;
   wqe.ack_at = 0;
   return true;

@@ -97,11 +97,12 @@ bool exceeds_smaller_mtu(const QueuePair& qp, uint64_t bytes) {
   return mtu != other && bytes > (128u << std::min(mtu, other));
 }
 
-// Whether the responder has no more resources for the read or atomic.
+// Whether the responder has no more resources for the read or atomic, as it is connected now.
 bool exceeds_read_depth(const QueuePair& qp, Wqe& wqe) {
   if (!wqe.fetches()) return false;
-  if (qp.reads_in_progress() >= qp.remote().max_dest_rd_atomic) wqe.exceeds_read_depth = true;
-  return wqe.exceeds_read_depth;
+  const uint32_t epoch = qp.remote().epoch.load(std::memory_order_relaxed);
+  if (qp.reads_in_progress() >= qp.remote().max_dest_rd_atomic) wqe.exceeds_depth_of = epoch;
+  return wqe.exceeds_depth_of == epoch;
 }
 
 // Whether the receiver is not ready. Of a send the first packet takes the receive, before its
@@ -219,13 +220,14 @@ TransferResult complete_in_steps(QueuePair& qp, Wqe& wqe, const Transfer& transf
   }
   // A responder answers a repeated atomic from memory, and does not carry it out again
   // (IBTA 9.4.5).
-  if (arrived.cut && arrived.status == IBV_WC_SUCCESS) {
-    return {wqe.atomic() ? TransferResult::kUnacknowledged : TransferResult::kNoAnswer};
-  }
-  if (arrived.cut) return finished(arrived.status);
+  const bool repeated = arrived.cut && arrived.status == IBV_WC_SUCCESS;
+  if (repeated && !wqe.atomic()) return {TransferResult::kNoAnswer};
+  if (arrived.cut && !repeated) return finished(arrived.status);
   TransferResult result =
       wqe.consumes_receive() ? complete_receive(qp, wqe, transfer) : TransferResult{};
   if (!result.succeeded()) return result;
+  qp.count_accepted(transfer.local.bytes);
+  if (repeated) return {TransferResult::kUnacknowledged};
   Interruption received = reach(qp, wqe, Moment::kReceived, true);
   if (!received.cut) return result;
   if (received.status != IBV_WC_SUCCESS) return finished(received.status);
@@ -234,15 +236,10 @@ TransferResult complete_in_steps(QueuePair& qp, Wqe& wqe, const Transfer& transf
 
 // Ends a request whose bytes have been copied. The remote QP's mutex is held.
 TransferResult complete(QueuePair& qp, Wqe& wqe, const Transfer& transfer) {
-  TransferResult result;
-  if (qp.watch() == Watch::kEvents) {
-    result = complete_in_steps(qp, wqe, transfer);
-  } else if (wqe.consumes_receive()) {
-    result = complete_receive(qp, wqe, transfer);
-  }
-  if (result.succeeded() || result.kind == TransferResult::kUnacknowledged) {
-    qp.count_accepted(transfer.local.bytes);
-  }
+  if (qp.watch() == Watch::kEvents) return complete_in_steps(qp, wqe, transfer);
+  TransferResult result =
+      wqe.consumes_receive() ? complete_receive(qp, wqe, transfer) : TransferResult{};
+  if (result.succeeded()) qp.count_accepted(transfer.local.bytes);
   return result;
 }
 

@@ -71,17 +71,17 @@ struct Wqe {
   uint8_t* inline_data;
   WindowBinding binding;  // of IBV_WR_BIND_MW
 
-  bool started;    // `transfer` is in progress or completed, but not yet retired
-  bool completed;  // with `outcome`; waits for earlier requests to be retired
-  bool exclusive;  // starts only when everything before it is finished
-  // A read that met as many in progress as the responder allows. Kept, since none is in progress
-  // when it is tried alone.
-  bool exceeds_read_depth;
+  bool started;                 // `transfer` is in progress or completed, but not yet retired
+  bool completed;               // with `outcome`; waits for earlier requests to be retired
+  bool exclusive;               // starts only when everything before it is finished
   bool resent;                  // delivered; acknowledged when both ends reach each other again
   ibv_wc_status outcome;        // once completed
   uint32_t reached;             // bit 1 << Moment for each that was counted for the faults
   ibv_wc_status receive_fault;  // with which a fault completes its receive
-  uint32_t rnr_left;            // retries left while the receiver is not ready
+  // The epoch of the remote QP in which a read met as many in progress as it allows. Kept, since
+  // none is in progress when the read is tried alone. 0: no epoch.
+  uint32_t exceeds_depth_of;
+  uint32_t rnr_left;  // retries left while the receiver is not ready
   uint64_t retry_at;  // CLOCK_MONOTONIC ns, as the next three; 0 where there is nothing to wait for
   uint64_t deadline;
   uint64_t due;
@@ -91,8 +91,8 @@ struct Wqe {
 
   void reset() {
     flags = num_sge = inline_bytes = 0;
-    started = completed = exclusive = exceeds_read_depth = resent = false;
-    reached = 0;
+    started = completed = exclusive = resent = false;
+    reached = exceeds_depth_of = 0;
     receive_fault = IBV_WC_SUCCESS;
     retry_at = deadline = due = ack_delay = ack_at = 0;
   }

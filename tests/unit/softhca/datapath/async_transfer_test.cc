@@ -2,6 +2,7 @@
 // cannot access.
 #include <gtest/gtest.h>
 
+#include <thread>
 #include <tuple>
 
 #include "tests/unit/softhca/memory.h"
@@ -73,6 +74,23 @@ TEST(Gpu, ReadsBeyondTheDepthOfOneEnd_WaitOrAreRefused) {
     EXPECT_EQ(status_of(pair.a, first), IBV_WC_SUCCESS);
     EXPECT_EQ(pair.a.wait().status, second) << sent << " " << answered;
   }
+}
+
+TEST(Gpu, ReadBeyondTheDepth_TargetConnectedAgainMeanwhile_IsAnswered) {
+  constexpr size_t kPacket = 32;
+  Pair pair({.timeout = 20}, {.max_dest_rd_atomic = 1});
+  Memory into(pair.a, 0, kPacket);
+  Memory from(pair.b, 0, kPacket);
+  const Request read(IBV_WR_RDMA_READ, into.sge(), from);
+  hooks().set_copies_held(1);
+  for (int i = 0; i < 2; ++i) post(pair.a, read);
+  std::thread copies([] { hooks().set_copies_held(0); });
+  ASSERT_EQ(pair.b.to_state(IBV_QPS_RESET), 0) << "it waits for the first read";
+  copies.join();
+  EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
+  pair.b.options().rq_psn = 1;
+  pair.b.connect(pair.a.address());
+  EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
 }
 
 // An answer that stops the remote QP must not overtake what is in progress.

@@ -225,5 +225,11 @@ TEST_F(FaultEvent, RequestGoesOnOnGpuMemory_ItsPacketsCountOnce) {
   EXPECT_EQ(pair_->numbers(), std::pair(8u, 8u));
 }
 
+TEST_F(FaultEvent, ErrorOfAReceivedRequest_ItsPacketsCountAtTheResponder) {
+  configure(R"("kind": "completion_error", "status": "RETRY_EXC_ERR")", "requester", "received");
+  EXPECT_EQ(run().request, IBV_WC_RETRY_EXC_ERR);
+  EXPECT_EQ(pair_->numbers().second, 8u);
+}
+
 }  // namespace
 }  // namespace softhca_test
