@@ -1,5 +1,8 @@
 #include "softhca/gpu/copier.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -8,6 +11,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "base/unique_fd.h"
 #include "drivers/cuda/cuda_api.h"
 #include "softhca/gpu/driver_scope.h"
 #include "softhca/gpu/find_libcuda.h"
@@ -115,6 +119,27 @@ gdr::Result<std::unique_ptr<GpuWindow>> GpuCopier::open_window(int device, void*
                      "cuCtxPushCurrent failed: " + cuda::error_name(state_->api, scope.rc()));
   }
   return GpuWindow::open(state_->api, device, addr, bytes);
+}
+
+bool GpuCopier::is_dmabuf_of(int device, uint64_t addr, int fd) {
+  ContextScope scope(state_->api, state_->device(device)->primary());
+  const off_t size = lseek(fd, 0, SEEK_END);
+  struct stat files[3] = {};  // of the descriptor, and of two exports of the range
+  gdr::UniqueFd exports[2];
+  for (gdr::UniqueFd& made : exports) {
+    int made_fd = -1;
+    if (state_->api.mem_get_handle_for_address_range(&made_fd, addr, static_cast<size_t>(size),
+                                                     cuda::kRangeHandleDmaBufFd,
+                                                     0) == cuda::kSuccess) {
+      made.reset(made_fd);
+    }
+  }
+  if (fstat(fd, &files[0]) != 0 || fstat(exports[0].get(), &files[1]) != 0 ||
+      fstat(exports[1].get(), &files[2]) != 0) {
+    return false;
+  }
+  const bool identified = files[1].st_ino == files[2].st_ino;
+  return files[0].st_dev == files[1].st_dev && (!identified || files[0].st_ino == files[1].st_ino);
 }
 
 gdr::Status GpuCopier::pin_host(void* addr, size_t bytes) {

@@ -37,6 +37,11 @@ class GpuCopier {
   // the memory and is prepared.
   gdr::Result<std::unique_ptr<GpuWindow>> open_window(int device, void* addr, size_t bytes);
 
+  // Returns false when the descriptor is not a dma-buf that begins at `addr`. `device` owns the
+  // memory and is prepared. A driver that makes a new object at every export, as NVIDIA's does,
+  // only shows that the descriptor is a dma-buf and as long as one of that range.
+  bool is_dmabuf_of(int device, uint64_t addr, int fd);
+
   // Page-locks host memory (the staging area): CUDA copies of other host memory are not
   // asynchronous. Needs a prepared device or a current context. Memory that is page-locked already
   // is left as it is. May wait for running kernels, so it belongs to the set-up of connections.

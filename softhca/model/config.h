@@ -56,7 +56,7 @@ struct DeviceConfig {
   double registration_us = 0;
   double registration_us_per_mib = 0;
   uint32_t max_inline = 1024;  // bytes
-  uint32_t max_qp = 8192;      // as reported; the limit is kMaxQps
+  uint32_t max_qp = 8192;      // of this process
   uint32_t max_qp_wr = 16384;
 
   // `number` counts from 1.
@@ -79,10 +79,14 @@ struct GpuConfig {
   uint64_t bar1_bytes = 0;   // CUDA memory that may be registered at a time; 0: no limit
 };
 
+// Config::memlock_bytes: that of the process, RLIMIT_MEMLOCK, unless it has CAP_IPC_LOCK.
+constexpr uint64_t kLimitOfProcess = UINT64_MAX;
+
 struct Config {
   std::string fabric = "default";
   bool process_vm = true;            // false: copy between processes through the staging area only
   uint64_t staging_bytes = 8 << 20;  // per process, allocated when first needed
+  uint64_t memlock_bytes = kLimitOfProcess;  // of registrations, CQs and QPs
   std::vector<DeviceConfig> devices;
   GpuConfig gpu;
   std::vector<FaultConfig> faults;

@@ -19,7 +19,7 @@ class Runtime;
 struct Context {
   verbs_context verbs;  // the application holds &verbs.context
   Runtime* runtime;
-  const Device* device;
+  Device* device;
   std::unique_ptr<EventQueue> async_events;
   std::atomic<uint32_t> objects{0};  // PDs, TDs, CQs and channels still open
 

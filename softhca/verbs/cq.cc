@@ -3,6 +3,7 @@
 #include <bit>
 #include <cerrno>
 #include <new>
+#include <utility>
 
 #include "softhca/fabric/process_order.h"
 #include "softhca/verbs/context.h"
@@ -13,6 +14,9 @@ namespace softhca {
 namespace {
 
 constexpr uint32_t kMaxCqe = 1 << 20;
+
+// Bytes of the buffer that a CQ has with mlx5 (mlx5_alloc_cq_buf() of rdma-core).
+uint64_t locked_bytes(uint32_t cqe) { return 64 * std::bit_ceil(uint64_t{cqe} + 1); }
 
 ibv_wc to_wc(const Cqe& entry) {
   ibv_wc wc = {};
@@ -97,7 +101,8 @@ ibv_cq* create_cq(ibv_context* handle, const ibv_cq_init_attr_ex& attr) {
     errno = EINVAL;
     return nullptr;
   }
-  int index = runtime.cqs().take();
+  MemoryLock buffer = runtime.locked_memory().lock(0, locked_bytes(attr.cqe));
+  int index = buffer == nullptr ? -1 : runtime.cqs().take();
   uint32_t entries = std::bit_ceil(attr.cqe);
   SharedCq* shared = index < 0 ? nullptr : &process.arena().cq(static_cast<uint32_t>(index));
   uint64_t ring = 0;
@@ -125,6 +130,7 @@ ibv_cq* create_cq(ibv_context* handle, const ibv_cq_init_attr_ex& attr) {
   shared->live.store(1, std::memory_order_release);
 
   cq->runtime = &runtime;
+  cq->buffer = std::move(buffer);
   cq->shared = shared;
   cq->ring = process.arena().at<Cqe>(ring);
   cq->index = static_cast<uint32_t>(index);
@@ -156,6 +162,8 @@ int resize_cq(ibv_cq* handle, int count) {
   SharedLock lock(cq.shared->mutex);
   const uint64_t head = cq.shared->head.load(), tail = cq.shared->tail.load();
   if (tail - head > limit) return EINVAL;
+  MemoryLock buffer = cq.runtime->locked_memory().lock(0, locked_bytes(limit));
+  if (buffer == nullptr) return ENOMEM;
   if (entries != cq.shared->entries) {
     uint64_t offset = process.heap().allocate(uint64_t{entries} * sizeof(Cqe));
     if (offset == 0) return ENOMEM;
@@ -168,6 +176,7 @@ int resize_cq(ibv_cq* handle, int count) {
     cq.shared->entries = entries;
     cq.ring = ring;
   }
+  cq.buffer = std::move(buffer);
   cq.shared->limit = limit;
   cq.ex.cqe = count;
   return 0;

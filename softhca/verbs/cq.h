@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "softhca/fabric/shared_layout.h"
+#include "softhca/verbs/locked_memory.h"
 
 namespace softhca {
 
@@ -20,6 +21,7 @@ struct Cq {
   SharedCq* shared;
   const Cqe* ring;
   uint32_t index;
+  MemoryLock buffer;
   std::mutex poll_mutex;
   Cqe current;                   // of the ibv_start_poll interface, under poll_mutex
   std::atomic<uint32_t> qps{0};  // QPs that complete into it

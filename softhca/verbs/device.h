@@ -32,6 +32,7 @@ struct Device {
   Process* process;
   Runtime* runtime;
   std::atomic<DeviceHealth> health;
+  std::atomic<uint32_t> qps;  // of this process
 
   // Returns 0, or the errno with which the calls of a device that has failed fail.
   int error() const { return health.load() == DeviceHealth::kWorking ? 0 : EIO; }

@@ -1,6 +1,6 @@
 #include "softhca/verbs/mr.h"
 
-#include <fcntl.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <chrono>
@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "softhca/fabric/memory_window.h"
+#include "softhca/gpu/copier.h"
 #include "softhca/verbs/context.h"
 #include "softhca/verbs/runtime.h"
 
@@ -26,6 +27,19 @@ bool access_supported(unsigned access) {
                          IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_HUGETLB |
                          IBV_ACCESS_OPTIONAL_RANGE;
   return (access & ~known) == 0;
+}
+
+// Two numbers for the same byte of memory have the same place in their pages.
+bool same_in_page(uint64_t a, uint64_t b) { return (a ^ b) % kPage == 0; }
+
+// Returns 0, or the errno with which Linux refuses these arguments of ibv_reg_dmabuf_mr
+// (uverbs_std_types_mr.c, ib_umem_dmabuf_get()).
+int check_dmabuf(uint64_t offset, uint64_t length, uint64_t iova, int fd) {
+  uint64_t end = 0;
+  if (!same_in_page(offset, iova) || __builtin_add_overflow(offset, length, &end)) return EINVAL;
+  const off_t size = lseek(fd, 0, SEEK_END);
+  if (size < 0) return errno == EBADF ? EBADF : EINVAL;
+  return length == 0 || static_cast<uint64_t>(size) < end ? EINVAL : 0;
 }
 
 // Waits as long as the configuration says that pinning takes.
@@ -155,9 +169,10 @@ int carry_out(Mr& mr, Change change) {
 }  // namespace
 
 ibv_mr* reg_mr(ibv_pd* pd, void* address, size_t length, uint64_t iova, unsigned access) {
-  errno = check_registration(pd, access);
-  if (errno != 0) return nullptr;
   Region region = {reinterpret_cast<uint64_t>(address), length, iova, access, false};
+  errno = check_registration(pd, access);
+  if (errno == 0 && (length == 0 || !same_in_page(region.address, iova))) errno = EINVAL;
+  if (errno != 0) return nullptr;
   PinnedMemory pinned;
   errno = pin(runtime_of(pd), region, &pinned);
   return errno == 0 ? enter(pd, region, std::move(pinned)) : nullptr;
@@ -166,23 +181,15 @@ ibv_mr* reg_mr(ibv_pd* pd, void* address, size_t length, uint64_t iova, unsigned
 ibv_mr* reg_dmabuf_mr(ibv_pd* pd, uint64_t offset, size_t length, uint64_t iova, int fd,
                       unsigned access) {
   Runtime& runtime = runtime_of(pd);
-  if (!runtime.config().gpu.dmabuf) {
-    errno = EOPNOTSUPP;
-    return nullptr;
-  }
-  if (fcntl(fd, F_GETFD) < 0) {
-    errno = EBADF;
-    return nullptr;
-  }
-  errno = check_registration(pd, access);
+  errno = runtime.config().gpu.dmabuf ? check_dmabuf(offset, length, iova, fd) : EOPNOTSUPP;
+  if (errno == 0) errno = check_registration(pd, access);
   if (errno != 0) return nullptr;
-  // The descriptor cannot be mapped: the memory is found by iova, its address in this process.
-  // `offset` counts from the start of the dma-buf, which iova allows for already.
-  static_cast<void>(offset);
   Region region = {iova, length, iova, access, true};
   PinnedMemory pinned;
   int32_t gpu = runtime.gpu().device_of(reinterpret_cast<void*>(iova), length);
   errno = gpu < 0 ? EINVAL : pin_gpu(runtime, gpu, region, &pinned);
+  // The descriptor cannot be mapped: the memory is found by iova, its address in this process.
+  if (errno == 0 && !GpuCopier::get()->is_dmabuf_of(gpu, iova - offset, fd)) errno = EINVAL;
   return errno == 0 ? enter(pd, region, std::move(pinned)) : nullptr;
 }
 

@@ -32,12 +32,14 @@ struct Mr {
 };
 
 // As ibv_reg_mr_iova2: null with errno set on failure. EFAULT: the memory cannot be pinned, or is
-// CUDA memory without a peermem module; ENOMEM: beyond "bar1_bytes"; EINVAL: an access that the
+// CUDA memory without a peermem module; ENOMEM: beyond "bar1_bytes" or the limit on locked memory;
+// EINVAL: no bytes, an iova with another place in its page than the address, or an access that the
 // specification forbids (IBTA 11.2.8.2: remote write or atomic needs local write); EOPNOTSUPP: an
 // access that this HCA does not have, as on-demand paging.
 ibv_mr* reg_mr(ibv_pd* pd, void* address, size_t length, uint64_t iova, unsigned access);
-// As ibv_reg_dmabuf_mr. The descriptor is only checked to be one: CUDA memory is found by `iova`,
-// which has to be its address in this process, as NCCL and perftest pass it.
+// As ibv_reg_dmabuf_mr. CUDA memory is found by `iova`, which has to be its address in this
+// process, as NCCL and perftest pass it. EBADF: a closed descriptor; EINVAL: one of something else
+// than a dma-buf of that memory, as far as the driver shows it, or a range that is not within it.
 ibv_mr* reg_dmabuf_mr(ibv_pd* pd, uint64_t offset, size_t length, uint64_t iova, int fd,
                       unsigned access);
 // As ibv_rereg_mr: 0, or an ibv_rereg_mr_err_code with errno set. The keys stay the same, and so

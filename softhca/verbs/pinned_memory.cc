@@ -30,7 +30,6 @@ bool readable(const uint8_t* address) {
 
 // Brings the pages in, as pinning does. Returns 0 or EFAULT.
 int pin_host_range(void* address, size_t length, bool writable) {
-  if (length == 0) return 0;
   const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
   uintptr_t begin = reinterpret_cast<uintptr_t>(address) / page * page;
   uintptr_t end = reinterpret_cast<uintptr_t>(address) + length;
@@ -69,6 +68,8 @@ int pin(Runtime& runtime, const Region& region, PinnedMemory* pinned) {
     if (runtime.config().gpu.peermem == PeermemModule::kNone) return EFAULT;
     return pin_gpu(runtime, gpu, region, pinned);
   }
+  pinned->lock = runtime.locked_memory().lock(region.address, region.length);
+  if (pinned->lock == nullptr) return ENOMEM;
   pinned->address = region.address;
   return pin_host_range(address, region.length, (region.access & IBV_ACCESS_LOCAL_WRITE) != 0);
 }

@@ -6,6 +6,7 @@
 
 #include "softhca/fabric/gpu_memory.h"
 #include "softhca/gpu/window.h"
+#include "softhca/verbs/locked_memory.h"
 
 namespace softhca {
 
@@ -30,12 +31,14 @@ struct Detach {
 struct PinnedMemory {
   uint64_t address = 0;  // for copies by this process
   int32_t gpu = -1;      // CUDA device, or -1 for host memory
+  MemoryLock lock;       // of host memory
   std::unique_ptr<GpuMemory, Detach> share;
   std::unique_ptr<GpuWindow> window;
 };
 
 // Both return 0 or an errno. EFAULT: the memory cannot be pinned, or is CUDA memory without a
-// peermem module; ENOMEM is what drivers give when BAR1 is full.
+// peermem module; ENOMEM: beyond the limit on locked memory, and what drivers give when BAR1 is
+// full.
 int pin(Runtime& runtime, const Region& region, PinnedMemory* pinned);
 // For CUDA memory of the device `gpu`, whether or not there is a peermem module.
 int pin_gpu(Runtime& runtime, int32_t gpu, const Region& region, PinnedMemory* pinned);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <utility>
 
 #include "softhca/gpu/copier.h"
 #include "softhca/verbs/context.h"
@@ -58,6 +59,15 @@ uint32_t receive_entries(const ibv_qp_cap& cap) {
 
 uint64_t receive_ring_bytes(const ibv_qp_cap& cap) {
   return uint64_t{receive_entries(cap)} * receive_stride(cap);
+}
+
+// Bytes of the buffer that a QP has with mlx5 (mlx5_calc_send_wqe() and its neighbours in verbs.c
+// of rdma-core): each send has 192 bytes and its data or scatter entries.
+uint64_t locked_bytes(const ibv_qp_cap& cap) {
+  const uint32_t data = cap.max_inline_data == 0 ? 0 : cap.max_inline_data + 4;
+  const uint64_t send = align_up(192 + std::max(16 * cap.max_send_sge, data), 64);
+  const uint64_t receive = std::bit_ceil(16 * std::max(cap.max_recv_sge, 1u));
+  return std::bit_ceil(send * cap.max_send_wr) + receive_entries(cap) * receive;
 }
 
 // Takes an index and the memory of its entry and its ring of receives. -1 when there is no room.
@@ -170,8 +180,11 @@ ibv_qp* create_qp(ibv_context* handle, ibv_qp_init_attr_ex* attr) {
   if (errno == 0) errno = check_init(context, *attr);
   if (errno != 0) return nullptr;
   uint64_t ring = 0;
-  int index = allocate(runtime, attr->cap, &ring);
+  MemoryLock buffers = runtime.locked_memory().lock(0, locked_bytes(attr->cap));
+  const bool room = context.device->qps.fetch_add(1) < context.device->config->max_qp;
+  int index = room && buffers != nullptr ? allocate(runtime, attr->cap, &ring) : -1;
   if (index < 0) {
+    context.device->qps.fetch_sub(1);
     errno = ENOMEM;
     return nullptr;
   }
@@ -194,6 +207,7 @@ ibv_qp* create_qp(ibv_context* handle, ibv_qp_init_attr_ex* attr) {
                             context.device->config->ack_timeout_factor};
   Qp* qp = new Qp(runtime, pd, send_cq, recv_cq, config,
                   runtime.faults().link(context.device->index, 1));
+  qp->buffers = std::move(buffers);
   qp->ece.reported = context.device->config->ece.options;
   init_shared(*qp, context, pd, ring);
   init_handle(*qp, handle, *attr);
@@ -259,6 +273,7 @@ int destroy_qp(ibv_qp* handle) {
   qp.recv_cq.qps.fetch_sub(1);
   runtime.process().heap().release(shared.rq, receive_ring_bytes(qp.pair.config().cap));
   runtime.qps().give(index);
+  Context::of(handle->context).device->qps.fetch_sub(1);
   delete &qp;
   return 0;
 }

@@ -8,6 +8,7 @@
 #include "softhca/datapath/queue_pair.h"
 #include "softhca/datapath/receive_queue.h"
 #include "softhca/datapath/send_queue.h"
+#include "softhca/verbs/locked_memory.h"
 #include "softhca/verbs/pd.h"
 
 namespace softhca {
@@ -34,6 +35,7 @@ struct Qp {
   QueuePair pair;
   SendQueue send_queue;
   ReceiveQueue receive_queue;
+  MemoryLock buffers;
   Ece ece;                    // under send_queue.mutex()
   uint32_t async_events = 0;  // that the application has read, under ex.qp_base.mutex
 

@@ -26,6 +26,7 @@ std::mutex g_join_mutex;
 Runtime::Runtime(Process& process)
     : process_(process),
       gpu_(process),
+      locked_memory_(process.config().memlock_bytes),
       faults_(process.config(), *this, process.arena().header().triggers),
       engine_(process, faults_, gpu_),
       devices_(make_devices(process, *this)) {}

@@ -15,6 +15,7 @@
 #include "softhca/fabric/process.h"
 #include "softhca/model/faults.h"
 #include "softhca/verbs/import_table.h"
+#include "softhca/verbs/locked_memory.h"
 
 namespace softhca {
 
@@ -37,6 +38,7 @@ class Runtime final : private FaultTarget {
   Engine& engine() { return engine_; }
   Faults& faults() { return faults_; }
   GpuMemory& gpu() { return gpu_; }
+  LockedMemory& locked_memory() { return locked_memory_; }
 
   // One Device per configured device; they are never destroyed.
   const std::vector<Device*>& devices() const { return devices_; }
@@ -77,6 +79,7 @@ class Runtime final : private FaultTarget {
 
   Process& process_;
   GpuMemory gpu_;
+  LockedMemory locked_memory_;
   Faults faults_;
   Engine engine_;
   std::vector<Device*> devices_;

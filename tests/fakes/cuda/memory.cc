@@ -123,6 +123,8 @@ bool DeviceMemory::free(Address address) {
   if (found == blocks_.end()) return false;
   munmap(found->second.view, found->second.mapped);
   close(found->second.fd);
+  exports_.erase(exports_.lower_bound({address, 0}),
+                 exports_.lower_bound({address + found->second.mapped, 0}));
   blocks_.erase(found);
   return true;
 }
@@ -154,8 +156,12 @@ void* DeviceMemory::view(const char* call, Address address, size_t bytes) {
 int DeviceMemory::export_range(Address address, size_t bytes) {
   auto found = find(address, bytes, true);
   if (!found || address % kHostPage != 0 || bytes % kHostPage != 0 || bytes == 0) return -1;
+  std::lock_guard<std::mutex> lock(mutex_);
+  gdr::UniqueFd& file = exports_[{address, bytes}];
+  if (!file.valid()) file.reset(memfd_create("fake-dmabuf", MFD_CLOEXEC));
+  if (ftruncate(file.get(), static_cast<off_t>(bytes)) != 0) return -1;
   // Opened for writing only, the file cannot be mapped.
-  std::string path = "/proc/self/fd/" + std::to_string(found->second.fd);
+  std::string path = "/proc/self/fd/" + std::to_string(file.get());
   return open(path.c_str(), O_WRONLY | O_CLOEXEC);
 }
 

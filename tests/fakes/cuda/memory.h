@@ -9,6 +9,8 @@
 #include <set>
 #include <utility>
 
+#include "base/unique_fd.h"
+
 namespace fake_cuda {
 
 using Address = unsigned long long;
@@ -44,7 +46,8 @@ class DeviceMemory {
   // Aborts, naming `call`, if it is inside but not (or no longer) allocated.
   void* view(const char* call, Address address, size_t bytes);
   // Returns a file descriptor of the range that cannot be mapped, as with real dma-bufs; -1 if the
-  // range is not whole pages of one allocation.
+  // range is not whole pages of one allocation. Its size is that of the range. Every descriptor of
+  // a range is of the same file, so that its inode shows which range it is.
   int export_range(Address address, size_t bytes);
 
  private:
@@ -71,6 +74,7 @@ class DeviceMemory {
 
   std::mutex mutex_;
   std::map<Address, Block> blocks_;
+  std::map<std::pair<Address, size_t>, gdr::UniqueFd> exports_;  // by range
   std::map<uint64_t, Handle> handles_;
   uint64_t next_handle_ = 1;
   Address base_ = 0;

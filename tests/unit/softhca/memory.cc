@@ -1,8 +1,5 @@
 #include "tests/unit/softhca/memory.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 namespace softhca_test {
 
 namespace {
@@ -10,6 +7,24 @@ namespace {
 uint8_t byte_at(uint8_t seed, size_t i) { return static_cast<uint8_t>(seed + i * 7 + i / 251); }
 
 }  // namespace
+
+gdr::UniqueFd export_dmabuf(int gpu, uint64_t address, size_t bytes) {
+  const gdr::cuda::Api& api = fake_cuda::Driver::load().api;
+  gdr::cuda::Context context = nullptr;
+  api.primary_ctx_retain(&context, gpu);
+  api.ctx_push_current(context);
+  int fd = -1;
+  constexpr size_t kPage = 4096;
+  api.mem_get_handle_for_address_range(&fd, address, (bytes + kPage - 1) / kPage * kPage,
+                                       gdr::cuda::kRangeHandleDmaBufFd, 0);
+  api.ctx_pop_current(&context);
+  api.primary_ctx_release(gpu);
+  return gdr::UniqueFd(fd);
+}
+
+MrPtr reg_dmabuf(Endpoint& endpoint, int fd, uint64_t offset, size_t bytes, uint64_t iova) {
+  return MrPtr(ibv_reg_dmabuf_mr(endpoint.pd(), offset, bytes, iova, fd, kAllAccess));
+}
 
 Memory::Memory(Endpoint& endpoint, int gpu, size_t bytes) : bytes_(bytes) {
   if (gpu < 0) {
@@ -22,10 +37,7 @@ Memory::Memory(Endpoint& endpoint, int gpu, size_t bytes) : bytes_(bytes) {
   driver.api.init(0);
   device_ = std::make_unique<fake_cuda::DeviceBuffer>(driver, gpu, bytes);
   address_ = device_->address();
-  // The HCA requires a descriptor, but does not use it.
-  int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-  mr_.reset(ibv_reg_dmabuf_mr(endpoint.pd(), 0, bytes, address_, fd, kAllAccess));
-  close(fd);
+  mr_ = reg_dmabuf(endpoint, export_dmabuf(gpu, address_, bytes).get(), 0, bytes, address_);
 }
 
 uint8_t* Memory::view() const {

@@ -5,12 +5,18 @@
 #include <memory>
 #include <vector>
 
+#include "base/unique_fd.h"
 #include "tests/fakes/cuda/fake_driver.h"
 #include "tests/unit/softhca/endpoint.h"
 
 namespace softhca_test {
 
 inline const fake_cuda::Hooks& hooks() { return fake_cuda::Driver::load().hooks; }
+
+// Exports device memory, from the start of a page on and in whole pages. Invalid where the driver
+// refuses.
+gdr::UniqueFd export_dmabuf(int gpu, uint64_t address, size_t bytes);
+MrPtr reg_dmabuf(Endpoint& endpoint, int fd, uint64_t offset, size_t bytes, uint64_t iova);
 
 class Memory {
  public:

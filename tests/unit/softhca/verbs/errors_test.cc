@@ -265,6 +265,17 @@ TEST(Register, MemoryThatCannotBePinned_BadAddress) {
   munmap(none, 8192);
 }
 
+TEST(Register, NoBytesOrAnIovaOfAnotherPlaceInThePage_Fail) {
+  Endpoint a;
+  std::vector<uint8_t> bytes(8192);
+  const auto address = reinterpret_cast<uint64_t>(bytes.data());
+  EXPECT_EQ(a.reg(bytes.data(), 0), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+  EXPECT_EQ(ibv_reg_mr_iova2(a.pd(), bytes.data(), 8, address + 8, kAllAccess), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+  EXPECT_NE(MrPtr(ibv_reg_mr_iova2(a.pd(), bytes.data(), 8, address % 4096, kAllAccess)), nullptr);
+}
+
 TEST(Register, RemoteWriteWithoutLocalWrite_Fails) {
   Endpoint a;
   uint64_t word = 0;
