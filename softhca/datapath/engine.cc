@@ -2,6 +2,7 @@
 
 #include <linux/futex.h>
 #include <pthread.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -78,6 +79,8 @@ void Engine::forget(SendQueue& queue) {
 }
 
 void Engine::run() {
+  // The kernel would round the times of modelled links up to 50 microseconds.
+  prctl(PR_SET_TIMERSLACK, 1);
   std::atomic<uint32_t>& wakes = process_.arena().header().engine_wake;
   for (;;) {
     uint32_t seen = wakes.load();
@@ -107,6 +110,12 @@ uint64_t Engine::serve_queues() {
     active_.insert(active_.end(), added_.begin(), added_.end());
     added_.clear();
   }
+  // Those that are due are served in that order, since the thread wakes up later than it wants to.
+  if (process_.config().reorder_us > 0) {
+    std::ranges::stable_sort(active_, {}, [](const SendQueue* queue) {
+      return queue->engine_turn_.load(std::memory_order_relaxed);
+    });
+  }
   uint64_t next = kNever;
   std::erase_if(active_, [&](SendQueue* queue) {
     if (serve_queue(*queue, &next)) return false;
@@ -130,7 +139,7 @@ bool Engine::serve_queue(SendQueue& queue, uint64_t* next) {
     return false;
   }
   queue.engine_turn_ = next_turn(pending);
-  *next = std::min(*next, queue.engine_turn_);
+  *next = std::min(*next, queue.engine_turn_.load());
   return true;
 }
 

@@ -292,8 +292,15 @@ bool SendQueue::acknowledged_late(Wqe& wqe) {
   return true;
 }
 
+void SendQueue::delay_at_random() {
+  if (!qp_.link().reorders() || delayed_ == tail_) return;
+  const uint64_t now = now_ns();
+  for (; delayed_ != tail_; ++delayed_) at(delayed_).retry_at = now + qp_.link().random_delay();
+}
+
 Pending SendQueue::progress() {
   Pending pending;
+  delay_at_random();
   uint64_t ack_at = retire();
   while (next_ != tail_) {
     Wqe& wqe = at(next_);

@@ -59,6 +59,8 @@ class SendQueue {
   // Advances requests in progress, and finishes in order those that are completed. Returns when to
   // go on (CLOCK_MONOTONIC ns) if the oldest one waits for its acknowledgement, else 0.
   uint64_t retire();
+  // Delays the requests that were posted since it was last called, each from now on.
+  void delay_at_random();
   // Completes an asynchronous transfer at the receiver. False when it has to be started again.
   bool settle(Wqe& wqe);
   void choose_ack(Wqe& wqe);
@@ -98,10 +100,12 @@ class SendQueue {
   uint64_t settled_ = 0;
   uint64_t next_ = 0;
   uint64_t tail_ = 0;
+  uint64_t delayed_ = 0;  // up to where delay_at_random() has come
   uint32_t claimed_ = 0;
 
-  bool on_engine_ = false;    // the engine progresses the queue; under mutex_
-  uint64_t engine_turn_ = 0;  // when it does so next, CLOCK_MONOTONIC ns; under mutex_
+  bool on_engine_ = false;  // the engine progresses the queue; under mutex_
+  // When it does so next, CLOCK_MONOTONIC ns. Written under mutex_.
+  std::atomic<uint64_t> engine_turn_{0};
   // How often the engine's lists name this queue; it must not be destroyed before 0.
   std::atomic<uint32_t> engine_references_{0};
   std::atomic<bool> closing_{false};

@@ -57,7 +57,8 @@ Faults::Faults(const Config& config, FaultTarget& target, TriggerTable& triggers
   for (const DeviceConfig& device : config.devices) {
     auto& ports = links_.emplace_back();
     for (uint32_t port = 0; port < device.ports; ++port) {
-      ports.push_back(std::make_unique<LinkModel>(device.rate_gbps, device.latency_us));
+      ports.push_back(
+          std::make_unique<LinkModel>(device.rate_gbps, device.latency_us, config.reorder_us));
     }
   }
   const bool more = !config.faults_file.empty();

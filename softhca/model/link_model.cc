@@ -32,4 +32,14 @@ uint64_t LinkModel::reserve(const LinkEnds& ends, uint64_t bytes, uint64_t now) 
   return end + static_cast<uint64_t>(latency_ns_);
 }
 
+// SplitMix64 gives a number from 0 to 1.
+uint64_t LinkModel::random_delay() {
+  constexpr uint64_t kStep = 0x9e3779b97f4a7c15;
+  uint64_t value = random_state_.fetch_add(kStep) + kStep;
+  value = (value ^ value >> 30) * 0xbf58476d1ce4e5b9;
+  value = (value ^ value >> 27) * 0x94d049bb133111eb;
+  const double part = static_cast<double>((value ^ value >> 31) >> 11) * 0x1p-53;
+  return static_cast<uint64_t>(reorder_ns_ * part);
+}
+
 }  // namespace softhca

@@ -18,8 +18,9 @@ struct LinkEnds {
 class LinkModel {
  public:
   // `rate_gbps` is in 10^9 bits per second, 0 for no limit; `latency_us` is added to every
-  // transfer.
-  LinkModel(double rate_gbps, double latency_us) : latency_ns_(latency_us * 1e3) {
+  // transfer; `reorder_us` is what random_delay() stays below.
+  LinkModel(double rate_gbps, double latency_us, double reorder_us)
+      : latency_ns_(latency_us * 1e3), reorder_ns_(reorder_us * 1e3) {
     set_rate(rate_gbps);
   }
 
@@ -31,8 +32,15 @@ class LinkModel {
   // Returns the time at which the transfer is complete, in CLOCK_MONOTONIC ns.
   uint64_t reserve(const LinkEnds& ends, uint64_t bytes, uint64_t now) const;
 
+  // Whether requests are delayed at random, so that those of one QP overtake those of another.
+  bool reorders() const { return reorder_ns_ > 0; }
+  // Returns ns, of a sequence that is the same in every run.
+  uint64_t random_delay();
+
  private:
   const double latency_ns_;
+  const double reorder_ns_;
+  std::atomic<uint64_t> random_state_{0};
   std::atomic<double> ns_per_byte_{0};
   std::atomic<bool> modelled_{false};
 };

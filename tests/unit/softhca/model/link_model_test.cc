@@ -13,14 +13,14 @@ struct Link {
 };
 
 TEST(LinkModel, NeitherRateNorLatency_NotModelled) {
-  LinkModel model(0, 0);
+  LinkModel model(0, 0, 0);
   EXPECT_FALSE(model.modelled());
   model.set_rate(1);
   EXPECT_TRUE(model.modelled());
 }
 
 TEST(LinkModel, Idle_TransferTakesBytesOverRatePlusLatency) {
-  LinkModel model(8, 2);  // 1 byte per ns, 2 us
+  LinkModel model(8, 2, 0);  // 1 byte per ns, 2 us
   Link link;
   EXPECT_EQ(model.reserve(link.ends(), 1000, 500), 500u + 1000 + 2000);
   EXPECT_EQ(link.near_ns.load(), 1500u);
@@ -28,23 +28,32 @@ TEST(LinkModel, Idle_TransferTakesBytesOverRatePlusLatency) {
 }
 
 TEST(LinkModel, SecondTransfer_StartsWhenTheFirstHasLeft) {
-  LinkModel model(8, 2);
+  LinkModel model(8, 2, 0);
   Link link;
   model.reserve(link.ends(), 1000, 0);
   EXPECT_EQ(model.reserve(link.ends(), 500, 100), 1500u + 2000);
 }
 
 TEST(LinkModel, FarEndBusy_TransferWaitsForIt) {
-  LinkModel model(8, 0);
+  LinkModel model(8, 0, 0);
   Link link;
   link.far_ns = 10000;
   EXPECT_EQ(model.reserve(link.ends(), 1000, 0), 11000u);
 }
 
 TEST(LinkModel, NotConnected_OnlyTheNearEndCounts) {
-  LinkModel model(8, 0);
+  LinkModel model(8, 0, 0);
   Link link;
   EXPECT_EQ(model.reserve({&link.near_ns, nullptr}, 1000, 0), 1000u);
+}
+
+TEST(LinkModel, RandomDelay_IsAnyBelowTheLimit) {
+  LinkModel model(0, 0, 2);
+  std::set<uint64_t> delays;
+  for (int i = 0; i < 100; ++i) delays.insert(model.random_delay());
+  EXPECT_LT(*delays.begin(), 100u);
+  EXPECT_GT(*delays.rbegin(), 1900u);
+  EXPECT_LT(*delays.rbegin(), 2000u);
 }
 
 }  // namespace
