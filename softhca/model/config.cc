@@ -201,6 +201,7 @@ gdr::Result<Config> read(const Json& json, const std::string& fabric) {
       "counters_file", [](const std::string& path) { return path.starts_with('/'); },
       "an absolute path", &config.counters_file);
   fields.integer("staging_bytes", 512 << 10, 256 << 20, &config.staging_bytes);
+  fields.boolean("stale_registrations_fail", &config.stale_registrations_fail);
   fields.number("reorder_us", 0, 1e6, &config.reorder_us);
   fields.integer("memlock_bytes", 0, 1ull << 50, &config.memlock_bytes);
   if (fields.find("devices") == nullptr) {

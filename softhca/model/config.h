@@ -87,6 +87,7 @@ struct Config {
   bool process_vm = true;            // false: copy between processes through the staging area only
   uint64_t staging_bytes = 8 << 20;  // per process, allocated when first needed
   uint64_t memlock_bytes = kLimitOfProcess;  // of registrations, CQs and QPs
+  bool stale_registrations_fail = false;     // where that can be noticed (verbs/page_watch.h)
   double reorder_us = 0;  // up to which each request is delayed at random, after those before it
   std::vector<DeviceConfig> devices;
   GpuConfig gpu;

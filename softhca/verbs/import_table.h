@@ -35,6 +35,13 @@ class ImportTable {
     auto found = objects_.find(number);
     return found == objects_.end() ? nullptr : found->second.lock();
   }
+  template <class Visit>
+  void for_each(Visit visit) const {
+    std::lock_guard lock(mutex_);
+    for (auto& [number, weak] : objects_) {
+      if (std::shared_ptr<Object> object = weak.lock()) visit(*object);
+    }
+  }
 
  private:
   mutable std::mutex mutex_;

@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <chrono>
+#include <cstdio>
 #include <thread>
 #include <utility>
 
@@ -57,8 +58,29 @@ SharedMr& shared_of(Runtime& runtime, const Registration& registration) {
   return runtime.process().arena().mr(registration.index);
 }
 
+// Makes the keys of registrations fail that have lost some of their pages.
+void withdraw_lost(Runtime& runtime, uint64_t begin, uint64_t end) {
+  runtime.registrations().for_each([&](const Registration& registration) {
+    const Region& region = registration.region;
+    const bool lost = region.address < end && begin < region.address + region.length;
+    if (!lost || registration.pinned.gpu >= 0) return;
+    if (shared_of(runtime, registration).key.exchange(0) == 0) return;
+    fprintf(stderr, "softhca: memory of the registration of %llu bytes at 0x%llx was unmapped\n",
+            static_cast<unsigned long long>(region.length),
+            static_cast<unsigned long long>(region.address));
+  });
+}
+
+void watch_pages(Runtime& runtime, const Registration& registration) {
+  PageWatch* watch = runtime.page_watch(
+      [&runtime](uint64_t begin, uint64_t end) { withdraw_lost(runtime, begin, end); });
+  if (watch == nullptr || registration.pinned.gpu >= 0) return;
+  watch->add(registration.region.address, registration.region.length);
+}
+
 // Makes the region accessible under its key.
 void publish(Runtime& runtime, const Registration& registration) {
+  watch_pages(runtime, registration);
   SharedMr& shared = shared_of(runtime, registration);
   const Region& region = registration.region;
   shared.pd = registration.use->domain().number();

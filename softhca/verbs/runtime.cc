@@ -72,6 +72,12 @@ int Runtime::take_registration() {
   return -1;
 }
 
+PageWatch* Runtime::page_watch(const PageWatch::Lost& lost) {
+  if (!config().stale_registrations_fail) return nullptr;
+  std::call_once(page_watch_made_, [&] { page_watch_ = PageWatch::create(lost); });
+  return page_watch_;
+}
+
 uint32_t Runtime::make_key(uint32_t index) {
   uint32_t key = key_of(process_.slot(), index, keys_made_.fetch_add(1) * 7 + 1);
   return key != 0 ? key : key_of(process_.slot(), index, 0x55);

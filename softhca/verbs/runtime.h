@@ -16,6 +16,7 @@
 #include "softhca/model/faults.h"
 #include "softhca/verbs/import_table.h"
 #include "softhca/verbs/locked_memory.h"
+#include "softhca/verbs/page_watch.h"
 
 namespace softhca {
 
@@ -39,6 +40,8 @@ class Runtime final : private FaultTarget {
   Faults& faults() { return faults_; }
   GpuMemory& gpu() { return gpu_; }
   LockedMemory& locked_memory() { return locked_memory_; }
+  // Null unless the configuration wants stale registrations to fail. The first call makes it.
+  PageWatch* page_watch(const PageWatch::Lost& lost);
 
   // One Device per configured device; they are never destroyed.
   const std::vector<Device*>& devices() const { return devices_; }
@@ -89,6 +92,8 @@ class Runtime final : private FaultTarget {
   std::atomic<uint32_t> keys_made_{0};
   ImportTable<Domain> domains_;
   ImportTable<Registration> registrations_;
+  std::once_flag page_watch_made_;
+  PageWatch* page_watch_ = nullptr;
   std::mutex contexts_mutex_;
   std::vector<Context*> contexts_;
 };

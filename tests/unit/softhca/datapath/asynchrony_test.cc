@@ -1,5 +1,7 @@
-// Requests that complete later than ibv_post_send returns.
+// Requests that complete later than ibv_post_send returns, and registrations that outlive their
+// pages.
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 
 #include "tests/unit/softhca/configured.h"
 #include "tests/unit/softhca/endpoint.h"
@@ -47,6 +49,51 @@ TEST_F(Reorder, SourceChangedBeforeTheCompletion_TheTargetHasTheNewBytes) {
     seen = pair.to.bytes == pair.from.bytes;
   }
   EXPECT_TRUE(seen);
+}
+
+constexpr uint32_t kBytes = 16384;
+
+void* map_at(void* address) {
+  return mmap(address, kBytes, PROT_READ | PROT_WRITE,
+              MAP_PRIVATE | MAP_ANONYMOUS | (address == nullptr ? 0 : MAP_FIXED), -1, 0);
+}
+
+struct Loss {
+  const char* how;
+  void (*lose)(void* pages);
+};
+
+constexpr Loss kLosses[] = {
+    {"mapped over", [](void* pages) { map_at(pages); }},
+    {"unmapped in part, mapped anew", [](void* pages) { munmap(pages, 4096), map_at(pages); }},
+    {"given back", [](void* pages) { madvise(pages, kBytes, MADV_DONTNEED); }},
+};
+
+// The program's call may return just before the loss is noticed, so that the write is repeated.
+TEST_F(Configured, StaleRegistration_FailsUntilItIsMadeAnew) {
+  use(R"({"stale_registrations_fail": true})");
+  for (const Loss& loss : kLosses) {
+    SCOPED_TRACE(loss.how);
+    Pair pair;
+    Buffer from(pair.a, kBytes);
+    void* pages = map_at(nullptr);
+    MrPtr mr = pair.b.reg(pages, kBytes);
+    auto write = [&](Pair& by, const Buffer& source, uint32_t rkey) {
+      return status_of(
+          by.a, Request(IBV_WR_RDMA_WRITE, source.sge(), reinterpret_cast<uint64_t>(pages), rkey));
+    };
+    EXPECT_EQ(write(pair, from, mr->rkey), IBV_WC_SUCCESS);
+    loss.lose(pages);
+    ibv_wc_status status = IBV_WC_SUCCESS;
+    for (int i = 0; i < kRuns && status == IBV_WC_SUCCESS; ++i, usleep(10000)) {
+      status = write(pair, from, mr->rkey);
+    }
+    EXPECT_EQ(status, IBV_WC_REM_ACCESS_ERR);
+    Pair other;
+    Buffer source(other.a, kBytes);
+    MrPtr again = other.b.reg(pages, kBytes);
+    EXPECT_EQ(write(other, source, again->rkey), IBV_WC_SUCCESS);
+  }
 }
 
 }  // namespace
