@@ -1,5 +1,8 @@
 #include "drivers/verbs/wc_text.h"
 
+#include <cerrno>
+#include <utility>
+
 namespace gdr::verbs {
 namespace {
 
@@ -54,6 +57,17 @@ const char* wc_status_hint(ibv_wc_status status) {
     if (text.status == status) return text.hint;
   }
   return "";
+}
+
+tl::unexpected<Error> fail_locking(std::string text, int err) {
+  auto failed = fail_errno(Code::kSystem, std::move(text), err);
+  if (err == ENOMEM) {
+    failed.value().text +=
+        ". Fix: raise the memory-lock limit (ulimit -l unlimited; containers: IPC_LOCK); where "
+        "that is unlimited, the HCA has no room for more: GDR_NCCL_STANDBY_RAILS=0, or a lower "
+        "NCCL_IB_QPS_PER_CONNECTION";
+  }
+  return failed;
 }
 
 }  // namespace gdr::verbs

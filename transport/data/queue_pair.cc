@@ -4,6 +4,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "drivers/verbs/wc_text.h"
+
 namespace gdr::transport {
 namespace {
 
@@ -112,12 +114,13 @@ Result<QueuePair> create_queue_pair(const Device& device, ibv_cq* cq, const Queu
     raw = api.create_qp(device.hca->pd(), &attr);
   }
   if (raw == nullptr) {
-    return fail_errno(Code::kSystem,
-                      "creating a QP with " + std::to_string(depths.send) + " send and " +
-                          std::to_string(depths.receive) + " receive requests on " +
-                          to_string(device) + " failed (the HCA allows " +
-                          std::to_string(device.hca->max_work_requests()) + ")",
-                      errno);
+    const int err = errno;
+    return verbs::fail_locking("creating a QP with " + std::to_string(depths.send) + " send and " +
+                                   std::to_string(depths.receive) + " receive requests on " +
+                                   to_string(device) + " failed (the HCA allows " +
+                                   std::to_string(device.hca->max_work_requests()) +
+                                   " requests in a queue)",
+                               err);
   }
   return QueuePair{.qp = verbs::UniqueQp(raw, {&api}),
                    .number = raw->qp_num,

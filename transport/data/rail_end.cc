@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "base/log.h"
+#include "drivers/verbs/wc_text.h"
 
 namespace gdr::transport {
 namespace {
@@ -65,10 +66,10 @@ Result<RailEnd> RailEnd::create(const Device& device, uint32_t rail, const RailS
   const int entries = spec.qps * (spec.depths.send + receives) + spec.extra_completions;
   ibv_cq* cq = hca.api().create_cq(hca.context(), entries, nullptr, nullptr, 0);
   if (cq == nullptr) {
-    return fail_errno(
-        Code::kSystem,
+    const int err = errno;
+    return verbs::fail_locking(
         "creating a CQ of " + std::to_string(entries) + " entries on " + hca.name() + " failed",
-        errno);
+        err);
   }
   end.cq_ = verbs::UniqueCq(cq, {&hca.api()});
   for (int i = 0; i < spec.qps; ++i) {

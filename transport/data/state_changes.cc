@@ -36,7 +36,8 @@ std::string resolved_address(const StateChange& change) {
 }
 
 // What a failure of the change usually means; "" where it has no usual cause.
-std::string hint_of(const StateChange& change) {
+std::string hint_of(const StateChange& change, int err) {
+  if (err == ENOMEM) return "the HCA or its driver has no room for another connected QP";
   if (change.attr.qp_state == IBV_QPS_INIT) {
     return "NCCL_IB_PKEY is an index into the port's P_Key table, here " +
            std::to_string(change.attr.pkey_index);
@@ -65,7 +66,7 @@ Error failure(const StateChange& change, int err, int attempts, std::chrono::mil
                    " reaches that address (ping), that its switch ports are up and in one VLAN, "
                    "and that a router answers for other subnets; raise NCCL_IB_MQP_RETRY_CNT or "
                    "NCCL_IB_MQP_RETRY_SLEEP_MSEC where that only takes longer";
-  } else if (const std::string hint = hint_of(change); !hint.empty()) {
+  } else if (const std::string hint = hint_of(change, err); !hint.empty()) {
     failed.text += "; " + hint;
   }
   return failed;

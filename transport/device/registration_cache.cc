@@ -8,17 +8,13 @@
 #include <utility>
 
 #include "base/log.h"
+#include "drivers/verbs/wc_text.h"
 
 namespace gdr::transport {
 namespace {
 
 // REMOTE_READ is for the flush, which is a loopback RDMA read of the buffer that was just written.
 constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
-
-const char* advice_for(int err) {
-  return err == ENOMEM ? ". Raise the memory-lock limit (ulimit -l unlimited; containers: IPC_LOCK)"
-                       : "";
-}
 
 }  // namespace
 
@@ -160,9 +156,8 @@ Result<verbs::UniqueMr> RegistrationCache::register_region(const Key& key,
   char where[128];
   std::snprintf(where, sizeof(where), "registering %zu bytes at %p%s on ", bytes,
                 reinterpret_cast<void*>(key.begin), dmabuf ? " by dma-buf" : "");
-  Error error = fail_errno(Code::kSystem, where + device_name_ + " failed", err).value();
-  if (!region.cuda) error.text += advice_for(err);
-  return tl::unexpected<Error>(std::move(error));
+  const std::string text = where + device_name_ + " failed";
+  return region.cuda ? fail_errno(Code::kSystem, text, err) : verbs::fail_locking(text, err);
 }
 
 }  // namespace gdr::transport

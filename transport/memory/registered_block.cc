@@ -5,6 +5,8 @@
 #include <cerrno>
 #include <cstring>
 
+#include "drivers/verbs/wc_text.h"
+
 namespace gdr::transport {
 
 void* allocate_pages(size_t bytes) {
@@ -21,10 +23,8 @@ Result<verbs::UniqueMr> register_block(const HcaContext& hca, void* memory, size
   ibv_mr* mr = hca.api().reg_mr(hca.pd(), memory, bytes, kAccess);
   if (mr == nullptr) {
     const int err = errno;
-    auto failed = fail_errno(
-        Code::kSystem, "registering the transport's own memory on " + hca.name() + " failed", err);
-    if (err == ENOMEM) failed.value().text += ". Fix: raise the memory-lock limit (ulimit -l)";
-    return failed;
+    return verbs::fail_locking(
+        "registering the transport's own memory on " + hca.name() + " failed", err);
   }
   return verbs::UniqueMr(mr, {&hca.api()});
 }

@@ -37,14 +37,16 @@ TEST(Connection, AnEndCannotBeMade_NamesWhatFailedAndLeavesNothing) {
   }
 }
 
-TEST(Connection, OwnMemoryCannotBeLocked_NamesTheLimit) {
-  Fabric fabric;
-  fabric.verbs.fail_call(Call::kRegMr, ENOMEM);
-  auto sender = fabric.make_sender();
-  ASSERT_FALSE(sender);
-  EXPECT_TRUE(
-      contains(sender.error().text, "(errno 12). Fix: raise the memory-lock limit (ulimit -l)"))
-      << sender.error().text;
+// The buffers of a CQ and of a QP count against the same limit as memory that is registered.
+TEST(Connection, MemoryCannotBeLocked_NamesTheLimit) {
+  const std::string fix = "(errno 12). Fix: raise the memory-lock limit (ulimit -l";
+  for (Call call : {Call::kRegMr, Call::kCreateCq, Call::kCreateQp}) {
+    Fabric fabric;
+    fabric.verbs.fail_call(call, ENOMEM, 0, 3);
+    auto sender = fabric.make_sender();
+    ASSERT_FALSE(sender);
+    EXPECT_TRUE(contains(sender.error().text, fix)) << sender.error().text;
+  }
 }
 
 TEST(Connection, PostingTheFirstReceivesFails_IsAnError) {

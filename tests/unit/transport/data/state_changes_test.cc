@@ -84,6 +84,7 @@ TEST(StateChanges, ErrorCountPauseAndRetryAll_DecideHowOftenItIsTried) {
       // Some drivers return the negative value.
       {"NegativeErrno", -ETIMEDOUT, 1, [](auto&) {}, 100ms, nullptr},
       {"OtherError", ENETUNREACH, 1, [](auto&) {}, 0ms, "no route to the peer"},
+      {"NoRoom", ENOMEM, 1, [](auto&) {}, 0ms, "no room for another connected QP"},
       {"RetryAll", ENETUNREACH, 1, [](auto& some) { some.modify_retry_all = true; }, 100ms,
        nullptr},
       {"CountAndPauseOfTheUser", ETIMEDOUT, 3,
@@ -101,6 +102,7 @@ TEST(StateChanges, ErrorCountPauseAndRetryAll_DecideHowOftenItIsTried) {
     if (own.result) continue;
     const std::string& text = own.result.error().text;
     EXPECT_TRUE(contains(text, one.failure)) << text;
+    EXPECT_FALSE(one.error == ENOMEM && contains(text, "GID")) << text;
     EXPECT_EQ(contains(text, "times"), contains(one.failure, "times"));
   }
 }
