@@ -30,13 +30,17 @@ std::string Connection::no_failover_text(ibv_wc_status status) const {
 
 void Connection::fail_completion(const ibv_wc& wc) {
   failed_here_ = true;
-  if (failed()) return;  // what was posted on a QP in error is flushed: hundreds of completions
+  // What was posted on a QP in error is flushed: hundreds of completions.
+  if (failed() && wc.status == IBV_WC_WR_FLUSH_ERR) return;
+  const std::string name = verbs::wc_status_name(wc.status);
   std::string what = wc.wr_id == probe_id() ? kProbeFailed : "";
-  what += std::string("work completion ") + verbs::wc_status_name(wc.status) + " (status " +
-          std::to_string(wc.status) + ", vendor_err " + hex(wc.vendor_err) + ", qp " +
-          hex(wc.qp_num) + ")" + no_failover_text(wc.status) + ". " +
-          verbs::wc_status_hint(wc.status);
-  fail(Code::kRemote, what);
+  what += "work completion " + name + " (status " + std::to_string(wc.status) + ", vendor_err " +
+          hex(wc.vendor_err) + ", qp " + hex(wc.qp_num) + ")" + no_failover_text(wc.status) + ". " +
+          verbs::wc_status_hint(wc.status, !sends_);
+  if (!failed()) return fail(Code::kRemote, what);
+  // An event at the other end was reported first. It does not say what this completion does.
+  if (link_->failure().text.find(name) != std::string::npos) return;
+  watcher_->warn_once(name + " with " + to_string(link_->peer()), text() + ": " + what);
 }
 
 bool Connection::on_failed_post(const QueuePair& pair, uint32_t epoch, const char* what, int err) {

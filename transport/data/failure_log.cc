@@ -113,8 +113,8 @@ void FailureLog::last_port_down(const std::string& text, size_t connections,
 }
 
 // One fault raises an event for each of an HCA's QPs and CQs.
-void FailureLog::fatal_event(const std::string& text, size_t connections, bool fails,
-                             Clock::time_point now) {
+void FailureLog::fatal_event(const std::string& text, const std::string& hint, size_t connections,
+                             bool fails, Clock::time_point now) {
   if (!begins("event: " + text, now)) {
     GDR_INFO(log::kNet, "%s", text.c_str());
     return;
@@ -123,8 +123,7 @@ void FailureLog::fatal_event(const std::string& text, size_t connections, bool f
   const std::string effect = fails ? concerned + (connections == 1 ? " fails" : " fail")
                                    : "NCCL_IB_RETURN_ASYNC_EVENTS=0: " + concerned +
                                          (connections == 1 ? " goes on" : " go on");
-  GDR_WARN("%s; %s. Fix: look in dmesg for what the HCA's driver reports", text.c_str(),
-           effect.c_str());
+  GDR_WARN("%s; %s. %s", text.c_str(), effect.c_str(), hint.c_str());
 }
 
 }  // namespace gdr::transport

@@ -41,7 +41,8 @@ class FailureLog {
                       std::chrono::milliseconds retries, std::chrono::milliseconds waits);
   // An HCA reported a fatal event, such as `mlx5_0 reports "..."`, which concerns so many
   // connections. fails: they fail.
-  void fatal_event(const std::string& text, size_t connections, bool fails, Clock::time_point now);
+  void fatal_event(const std::string& text, const std::string& hint, size_t connections, bool fails,
+                   Clock::time_point now);
   // A warning of a connection that others share: once for each cause, for good.
   void warn_once(const std::string& cause, const std::string& text);
   // An INFO line that connections share: once for each cause, for good. NCCL_DEBUG=INFO alone shows

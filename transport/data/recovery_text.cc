@@ -42,7 +42,6 @@ struct LikelyCause {
 LikelyCause likely_cause_of(ibv_wc_status status) {
   constexpr int kRank = 2;
   std::string hint = verbs::wc_status_hint(status);
-  if (hint.empty()) return {kRank, "", "look at `dmesg` and the log of both ends"};
   if (hint.starts_with("The ") || hint.starts_with("A ")) {
     hint[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(hint[0])));
   }

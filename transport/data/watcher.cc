@@ -12,6 +12,7 @@
 
 #include "base/blocked_signals.h"
 #include "base/log.h"
+#include "drivers/verbs/wc_text.h"
 
 namespace gdr::transport {
 namespace {
@@ -290,10 +291,11 @@ void Watcher::on_fatal_event(const HcaContext& hca, const ibv_async_event& event
     GDR_INFO(log::kNet, "%s", text.c_str());
     return;
   }
-  failures_.fatal_event(text, concerned.size(), events_fail_, Clock::now());
+  const std::string hint = verbs::event_hint(event.event_type);
+  failures_.fatal_event(text, hint, concerned.size(), events_fail_, Clock::now());
   if (!events_fail_) return;
   for (const auto& link : concerned) {
-    link->fail_link(Error{Code::kSystem, link->description() + ": " + text}, true);
+    link->fail_link(Error{Code::kSystem, link->description() + ": " + text + ". " + hint}, true);
   }
 }
 

@@ -49,6 +49,26 @@ TEST(Connection, MemoryCannotBeLocked_NamesTheLimit) {
   }
 }
 
+// The peer may be reported first, for a consequence: an event, or what is flushed there.
+TEST(Connection, FailedByItsPeer_CompletionOfItsOwnWithTheCauseIsLoggedOnce) {
+  for (ibv_wc_status status : {IBV_WC_REM_ACCESS_ERR, IBV_WC_WR_FLUSH_ERR}) {
+    BufferedPair pair;
+    RecordedLog log;
+    pair.irecv(pair.to);
+    pair.irecv(pair.to);
+    pair.verbs.hold();
+    pair.isend(pair.from);
+    Request* request = pair.isend(pair.from);
+    pair.sender->connection().link().fail_link(Error{Code::kRemote, "the peer reports: x"}, false);
+    pair.verbs.fail_each(status, [](const auto&) { return true; });
+    pair.verbs.release();
+    EXPECT_FALSE(test_once(request).alive);
+    const auto logged = log.warnings("work completion REM_ACCESS_ERR (status 10");
+    EXPECT_EQ(logged.size(), status == IBV_WC_REM_ACCESS_ERR ? 1u : 0u);
+    EXPECT_TRUE(contains(failure_of(*pair.sender).text, "the peer reports: x"));
+  }
+}
+
 TEST(Connection, PostingTheFirstReceivesFails_IsAnError) {
   Fabric fabric;
   auto sender = fabric.make_sender().value();

@@ -121,11 +121,11 @@ TEST(SecondsTextTest, HasTwoDigitsThatCount) {
 }
 
 TEST_F(FailureLogTest, FatalEvents_OneWarningForEachText) {
-  for (int i = 0; i < 20; ++i) log.fatal_event("mlx5_0 reports \"x\"", 1, true, now);
-  log.fatal_event("mlx5_1 reports \"x\"", 8, false, now);
+  for (int i = 0; i < 20; ++i) log.fatal_event("mlx5_0 reports \"x\"", "Fix: x", 1, true, now);
+  log.fatal_event("mlx5_1 reports \"x\"", "Fix: x", 8, false, now);
   const std::vector<std::string> warnings = lines.warnings();
   ASSERT_EQ(warnings.size(), 2u);
-  EXPECT_TRUE(contains(warnings[0], "; 1 connection fails. ")) << warnings[0];
+  EXPECT_TRUE(contains(warnings[0], "; 1 connection fails. Fix: x")) << warnings[0];
   EXPECT_TRUE(contains(warnings[1], ": 8 connections go on. ")) << warnings[1];
 }
 

@@ -69,6 +69,25 @@ TEST(Watcher, EpollRefusesTheEventsOfAnHca_TheyAreReadOnceASecond) {
   std::fclose(file);
 }
 
+// dmesg has nothing about the peer's requests.
+TEST(Watcher, PeersRequestIsRefused_TheEventsTextHasCauseAndFixAtBothEnds) {
+  const struct {
+    ibv_event_type type;
+    std::vector<std::string> texts;
+  } cases[] = {{IBV_EVENT_QP_ACCESS_ERR, {"The peer wrote to memory that is not registered here"}},
+               {IBV_EVENT_QP_REQ_ERR, {"What the peer sent is longer", "Fix: compare the MTU"}},
+               {IBV_EVENT_QP_FATAL, {"fake_b reports", "Fix: look in dmesg"}}};
+  for (const auto& [type, texts] : cases) {
+    CommPair pair;
+    RecordedLog log;
+    pair.verbs.raise_event("fake_b", type, pair.verbs.find(qp_number(*pair.receiver)));
+    ASSERT_TRUE(wait_for([&] { return pair.sender->connection().failed(); }));
+    EXPECT_TRUE(contains_all(failure_of(*pair.sender).text, texts));
+    ASSERT_EQ(log.warnings("1 connection fails").size(), 1u);
+    EXPECT_TRUE(contains_all(log.warnings("1 connection fails")[0], texts));
+  }
+}
+
 TEST(Watcher, FatalEventOfAQueuePair_FailsItsConnectionOnly) {
   CommPair pair;
   auto other = pair.make_sender().value();
