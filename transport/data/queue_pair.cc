@@ -15,6 +15,10 @@ constexpr uint8_t kHopLimit = 255;  // routed fabrics may be deep; NCCL's net_ib
 constexpr uint8_t kMinRnrTimer = 12;  // 0.64 ms, the code of IBTA table 45
 constexpr uint8_t kRnrRetryForever = 7;
 
+// What an HCA that cannot grant more inline data is asked for: bnxt_re and irdma have about 100
+// bytes in a work request, room for one clear-to-send slot.
+constexpr uint32_t kOneSlot = sizeof(wire::ClearToSend);
+
 // The subnet as NCCL's net_ib compares it (connect.cc, "GID Format"): of the prefix only the last
 // 16 bits, as a FLID may be in front of them, and the bytes before that differ with the GID's
 // index.
@@ -109,8 +113,9 @@ Result<QueuePair> create_queue_pair(const Device& device, ibv_cq* cq, const Queu
   attr.cap.max_recv_sge = 1;
   attr.cap.max_inline_data = depths.inline_bytes;
   ibv_qp* raw = api.create_qp(device.hca->pd(), &attr);
-  if (raw == nullptr && depths.inline_bytes > 0) {
-    attr.cap.max_inline_data = 0;
+  for (auto bytes = static_cast<uint32_t>(depths.inline_bytes); raw == nullptr && bytes > 0;) {
+    bytes = bytes > kOneSlot ? kOneSlot : 0;
+    attr.cap.max_inline_data = bytes;
     raw = api.create_qp(device.hca->pd(), &attr);
   }
   if (raw == nullptr) {

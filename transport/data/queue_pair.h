@@ -15,7 +15,7 @@ namespace gdr::transport {
 struct QueueDepths {
   int send = 0;          // work requests
   int receive = 0;       // work requests
-  int inline_bytes = 0;  // per send; an HCA that cannot grant them grants none
+  int inline_bytes = 0;  // per send; an HCA that cannot grant them grants fewer or none
 };
 
 struct QueuePair {

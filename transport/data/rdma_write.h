@@ -33,7 +33,9 @@ class WriteRequest {
     wr_.sg_list = &entry_;
     wr_.num_sge = write.bytes > 0 ? 1 : 0;
     wr_.opcode = IBV_WR_RDMA_WRITE;
-    const bool is_inline = write.cpu_readable && write.bytes <= pair.inline_bytes;
+    // Writes of no bytes are not inline, a form that nobody else posts: 0 - 1 is the largest
+    // number.
+    const bool is_inline = write.cpu_readable && write.bytes - 1 < pair.inline_bytes;
     wr_.send_flags = is_inline ? IBV_SEND_INLINE : 0;
     wr_.wr.rdma.remote_addr = write.target;
     wr_.wr.rdma.rkey = write.rkey;
