@@ -6,9 +6,31 @@
 #include "base/log.h"
 
 namespace gdr::transport {
+namespace {
 
-Connector::Connector(std::shared_ptr<const TransportOptions> options, HandshakeRegistry& handshakes)
-    : options_(std::move(options)), handshake_(handshakes, [this] {
+// Less than a second: a listener whose queue is full has had time to empty it.
+constexpr int kRetriesBeforeWarning = 3;
+
+// The likely cause of an attempt that failed, and the fix. connected: after the TCP connection was
+// made.
+std::string cause_of(const Error& error, bool connected) {
+  if (connected) {
+    return "another process has the receiver's port, since that has ended or was started anew, or "
+           "very many connect to it. Fix: start all ranks of the job together";
+  }
+  const bool refused = error.sys_errno == ECONNREFUSED;
+  return std::string(refused ? "the receiver no longer listens, so that its process has ended or "
+                               "given up. Fix: look for the reason in its log; if it still runs, "
+                             : "a firewall drops the connection, or the receiver's interface "
+                               "cannot be reached from here. Fix: ") +
+         kAllowTcp;
+}
+
+}  // namespace
+
+Connector::Connector(std::shared_ptr<const TransportOptions> options, Watcher* watcher,
+                     HandshakeRegistry& handshakes)
+    : options_(std::move(options)), watcher_(watcher), handshake_(handshakes, [this] {
         channel_ = FrameChannel();
         comm_.reset();
       }) {}
@@ -20,7 +42,8 @@ Result<std::unique_ptr<Connector>> Connector::create(const EndRails& rails,
   Result<sockaddr_storage> to = read_address(handle);
   if (!to) return forward_error(to);
   set_local_scope(&*to, options.transport->interface_name, options.transport->bind_address);
-  std::unique_ptr<Connector> connector(new Connector(std::move(options.transport), handshakes));
+  std::unique_ptr<Connector> connector(
+      new Connector(std::move(options.transport), watcher, handshakes));
   connector->to_ = *to;
   connector->secret_ = handle.secret;
   Result<std::unique_ptr<SendComm>> comm =
@@ -103,25 +126,24 @@ bool Connector::is_worth_retrying(const Error& error) const {
 }
 
 Result<bool> Connector::plan_retry(Error error) {
-  if (!is_worth_retrying(error)) {
-    if (retries_ > 0 && !replied_ && error.sys_errno == ECONNREFUSED) {
-      error.text +=
-          "; the receiver no longer listens, so that its process has ended or given up. Fix: look "
-          "for the reason in its log";
+  const bool again = is_worth_retrying(error);
+  const bool gone = !replied_ && error.sys_errno == ECONNREFUSED;
+  if (again || gone) likely_cause_ = cause_of(error, state_ > State::kConnecting);
+  if (!again || retries_ >= options_->connect_retries) {
+    if (again && retries_ > 0) {
+      error.text += "; gave up after " + std::to_string(retries_) + " retries";
     }
-    return tl::unexpected<Error>(std::move(error));
-  }
-  if (retries_ >= options_->connect_retries) {
-    if (retries_ > 0) {
-      error.text += "; gave up after " + std::to_string(retries_) + " retries. Fix: " + kAllowTcp;
-    }
+    if (again || gone) error.text += "; likely cause: " + likely_cause_;
     return tl::unexpected<Error>(std::move(error));
   }
   ++retries_;
   comm_->connection().count_retries(Retry::kConnect, 1);
-  if (retries_ == 1) {
-    GDR_INFO(log::kNet, "handshake with %s: %s; connecting again", to_string(to_).c_str(),
-             error.text.c_str());
+  if (retries_ == kRetriesBeforeWarning) {
+    const std::string to = to_string(to_);
+    const std::string host = to.substr(0, to.rfind(':'));  // each connection has another port
+    watcher_->warn_once("handshake with " + host + likely_cause_,
+                        "handshake with " + to + ": " + error.text +
+                            "; connecting again. Likely cause: " + likely_cause_);
   }
   last_error_ = std::move(error.text);
   channel_ = FrameChannel();
@@ -214,14 +236,11 @@ std::string Connector::text_of_stall(long long seconds) const {
            "log "
            "and stack";
   }
-  text += "there is no TCP connection";
+  text += "there is no TCP connection from " + (options_->interface_name.empty()
+                                                    ? to_string(options_->bind_address)
+                                                    : options_->interface_name);
   if (retries_ > 0) text += " after " + std::to_string(retries_) + " retries (" + last_error_ + ")";
-  return text +
-         ". Likely cause: a firewall drops the connection, or the receiver's interface cannot be "
-         "reached from here. Fix: " +
-         kAllowTcp + "; this one uses " +
-         (options_->interface_name.empty() ? to_string(options_->bind_address)
-                                           : options_->interface_name);
+  return text + ". Likely cause: " + (retries_ > 0 ? likely_cause_ : cause_of({}, false));
 }
 
 }  // namespace gdr::transport

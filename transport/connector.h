@@ -39,7 +39,8 @@ class Connector {
     kSendingReady,
   };
 
-  Connector(std::shared_ptr<const TransportOptions> options, HandshakeRegistry& handshakes);
+  Connector(std::shared_ptr<const TransportOptions> options, Watcher* watcher,
+            HandshakeRegistry& handshakes);
   // What follows a step of connecting the QPs.
   Result<bool> on_connect_step(Result<bool> connected);
   // Runs the current state's function below. Each returns true when its state is done and state_
@@ -61,11 +62,13 @@ class Connector {
   State state_ = State::kConnecting;
   State furthest_ = State::kWaitingToRetry;  // that was reached so far
   std::shared_ptr<const TransportOptions> options_;
+  Watcher* watcher_;
   sockaddr_storage to_{};
   wire::Secret secret_{};  // of the handle
   int retries_ = 0;
   Clock::time_point retry_at_{};
-  std::string last_error_;  // that led to a retry
+  std::string last_error_;    // that led to a retry
+  std::string likely_cause_;  // of that, and the fix
   FrameChannel channel_;
   std::unique_ptr<SendComm> comm_;
   bool replied_ = false;  // the receiver has answered

@@ -85,7 +85,6 @@ Result<int> PendingPeers::on_accept_failed(Error error) {
   exhausted_ = is_exhaustion(error.sys_errno);
   if (!failing_since_) failing_since_ = now;
   if (now - *failing_since_ < kHelloTimeout) return 0;
-  if (exhausted_) error.text += ". Fix: raise the limit of open files (ulimit -n)";
   return tl::unexpected<Error>(std::move(error));
 }
 

@@ -17,6 +17,15 @@ namespace {
 // The kernel lowers this to net.core.somaxconn. NCCL connects many channels at once.
 constexpr int kBacklog = 1024;
 
+// With what helps: by the errno value, else `otherwise`.
+tl::unexpected<Error> fail_socket(std::string text, int err, const char* otherwise = "") {
+  auto failure = fail_errno(Code::kSystem, std::move(text), err);
+  std::string fix = fix_of_socket(err);
+  if (fix.empty()) fix = otherwise;
+  if (!fix.empty()) failure.value().text += ". Fix: " + fix;
+  return failure;
+}
+
 const sockaddr* as_sockaddr(const sockaddr_storage& address) {
   return reinterpret_cast<const sockaddr*>(&address);
 }
@@ -61,7 +70,7 @@ bool may_accept(int listening_fd) {
 
 }  // namespace
 
-const char* fix_of_listening(int err) {
+const char* fix_of_socket(int err) {
   switch (err) {
     case EADDRINUSE:
       return "each connection takes a TCP port of this machine; allow more of them by "
@@ -71,7 +80,7 @@ const char* fix_of_listening(int err) {
     case ENFILE:
       return "raise the limit of open files of this machine (`sysctl fs.file-max`)";
     default:
-      return "name another interface in NCCL_SOCKET_IFNAME";
+      return "";
   }
 }
 
@@ -83,10 +92,8 @@ Result<ListeningSocket> listen_tcp(const sockaddr_storage& bind_address) {
   if (fd < 0 || bind(fd, as_sockaddr(socket.address), length) != 0 || listen(fd, kBacklog) != 0 ||
       getsockname(fd, reinterpret_cast<sockaddr*>(&socket.address), &length) != 0) {
     const int err = errno;
-    auto failure =
-        fail_errno(Code::kSystem, "listening on " + to_string(bind_address) + " failed", err);
-    failure.value().text += std::string(". Fix: ") + fix_of_listening(err);
-    return failure;
+    return fail_socket("listening on " + to_string(bind_address) + " failed", err,
+                       "name another interface in NCCL_SOCKET_IFNAME");
   }
   return socket;
 }
@@ -116,14 +123,14 @@ Result<std::optional<UniqueFd>> accept_tcp(int listening_fd) {
       case EAGAIN:
         return std::nullopt;
       default:
-        return fail_errno(Code::kSystem, "accepting a handshake connection failed", errno);
+        return fail_socket("accepting a handshake connection failed", errno);
     }
   }
 }
 
 Result<UniqueFd> start_connect_tcp(const sockaddr_storage& to, const sockaddr_storage& from) {
   UniqueFd fd = open_socket(to.ss_family);
-  if (!fd.valid()) return fail_errno(Code::kSystem, "creating a socket failed", errno);
+  if (!fd.valid()) return fail_socket("creating a socket failed", errno);
   tune(fd.get());
   if (from.ss_family == to.ss_family) {
     sockaddr_storage local = from;

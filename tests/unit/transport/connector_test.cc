@@ -192,14 +192,16 @@ TEST_F(ConnectorPeer, LosesTheConnectionBeforeTheHello_ConnectsAgain) {
   wait_and_read_hello();
 }
 
-// The n-th pause is n times as long as the first.
-TEST_F(ConnectorPeer, LosesEveryConnection_GivesUpAfterGrowingPauses) {
+// The n-th pause is n times as long as the first. What has the port may be another process.
+TEST_F(ConnectorPeer, LosesEveryConnection_WarnsAndGivesUpAfterGrowingPauses) {
   using std::chrono::milliseconds;
+  RecordedLog log;
   bed.options.connect_retries = 3;
   start_anew();
   read_hello();
   for (int retry = 1; retry <= 3; ++retry) {
     lose_connection(false);
+    EXPECT_EQ(log.warnings("another process has the receiver's port").size(), retry / 3) << retry;
     bed.skip(bed.options.connect_retry_pause * retry - milliseconds(1));
     step_for_a_while();
     EXPECT_FALSE(is_somebody_there()) << retry;
@@ -209,8 +211,8 @@ TEST_F(ConnectorPeer, LosesEveryConnection_GivesUpAfterGrowingPauses) {
   raw.channel = FrameChannel();
   Error found = error();
   EXPECT_EQ(found.code, Code::kRemote);
-  EXPECT_TRUE(
-      contains_all(found.text, {"gave up after 3 retries (handshake with ", "Fix: allow TCP"}));
+  EXPECT_TRUE(contains_all(found.text, {"gave up after 3 retries; likely cause: another process",
+                                        " (handshake with ", "Fix: start all ranks"}));
   const ProcessSums sums = bed.watcher->process_counters().read();
   EXPECT_EQ(sums.retries[static_cast<size_t>(Retry::kConnect)], 3u);
 }
@@ -240,6 +242,25 @@ TEST_F(ConnectorPeer, ReceiverNoLongerListens_FailsWithoutMoreRetries) {
   EXPECT_EQ(found.code, Code::kRemote);
   EXPECT_EQ(found.sys_errno, ECONNREFUSED);
   EXPECT_TRUE(contains(found.text, "the receiver no longer listens")) << found.text;
+}
+
+// Within a second, one for the ports of a host: the process there that listened on them has ended.
+TEST_F(ConnectorPeer, NobodyListensFromTheStart_OneWarningLongBeforeItGivesUp) {
+  RecordedLog log;
+  for (int i = 0; i < 2; ++i) {
+    start_anew();
+    raw.socket.fd.reset();
+    connector = bed.make_connector(raw.handle()).value();
+    for (int retry = 0; retry < 3; ++retry) {
+      step_for_a_while();
+      bed.skip(bed.options.connect_retry_pause * 3);
+    }
+    step_for_a_while();
+  }
+  const auto warnings = log.warnings();
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_TRUE(contains_all(warnings[0], {"Connection refused", "connecting again",
+                                         "the receiver no longer listens", "Fix: look for"}));
 }
 
 TEST_F(ConnectorPeer, NoReplyForTheWatchdogsTime_IsLoggedWithTheCause) {
