@@ -117,15 +117,19 @@ struct NamedPorts {
   }
 };
 
-// NCCL itself says nothing about an entry that it does not find.
+// NCCL itself says nothing about entries that it does not find. A list of a whole site has many of
+// other machines, so that only one without any entry for this machine is a warning.
 void add_unmatched_entries(const NamedPorts& ports, const HcaFilter& filter, Findings* findings) {
-  const Severity severity = filter.excludes() ? Severity::kInfo : Severity::kWarning;
-  for (const std::string& entry : filter.entries_without_port(ports.all)) {
-    findings->push_back({FindingKind::kHcaUnmatched, severity, "NCCL_IB_HCA",
-                         "'" + entry + "' matches no port of this machine, which has " +
-                             (ports.text.empty() ? "none" : ports.text),
-                         filter.excludes() ? "" : "correct the name, or take it out"});
-  }
+  const std::vector<std::string> unmatched = filter.entries_without_port(ports.all);
+  if (unmatched.empty()) return;
+  std::string names;
+  for (const std::string& entry : unmatched) names += (names.empty() ? "'" : ", '") + entry + "'";
+  const bool is_lost = !filter.excludes() && unmatched.size() == filter.size();
+  findings->push_back(
+      {FindingKind::kHcaUnmatched, is_lost ? Severity::kWarning : Severity::kInfo, "NCCL_IB_HCA",
+       names + (unmatched.size() == 1 ? " matches" : " match") +
+           " no port of this machine, which has " + (ports.text.empty() ? "none" : ports.text),
+       is_lost ? "name HCAs of this machine" : ""});
 }
 
 }  // namespace

@@ -51,15 +51,26 @@ Result<HcaFilter::Entry> parse_fields(std::string_view text) {
 }  // namespace
 
 Result<HcaFilter> HcaFilter::parse(std::string_view text) {
-  Result<NameList> list = NameList::parse(text, kMaxEntries);
-  if (!list) return forward_error(list);
   HcaFilter filter;
-  for (const NameList::Entry& item : list->entries) {
+  NameList& list = filter.list_;
+  list = NameList::parse(text, kMaxEntries);
+  for (NameList::Entry& item : std::exchange(list.entries, {})) {
     Result<Entry> entry = parse_fields(item.fields);
-    if (!entry) return forward_error(entry);
-    filter.entries_.push_back(*entry);
+    if (!entry) {
+      list.add_unread(item.name + ":" + item.fields, entry.error().text);
+      if (!list.exclude) continue;
+      item.fields.clear();
+    }
+    filter.entries_.push_back(entry ? *entry : Entry{});
+    list.entries.push_back(std::move(item));
   }
-  filter.list_ = std::move(*list);
+  const std::string unread = list.unread_text();
+  if (list.names_nothing()) {
+    list.notes.push_back(
+        {FindingKind::kBadValue, Severity::kError, "", unread + "; no port is used", ""});
+  } else if (!unread.empty()) {
+    list.notes.push_back({FindingKind::kListEntry, Severity::kWarning, "", unread, ""});
+  }
   return filter;
 }
 
@@ -90,7 +101,8 @@ std::vector<std::string> HcaFilter::entries_without_port(
 }
 
 bool HcaFilter::accepts(std::string_view device, int port) const {
-  return entries_.empty() || (match(device, port) != nullptr) != list_.exclude;
+  if (entries_.empty()) return !list_.names_nothing();
+  return (match(device, port) != nullptr) != list_.exclude;
 }
 
 bool HcaFilter::names_in_full(std::string_view device, int port) const {

@@ -29,7 +29,8 @@ std::string to_string(const SkippedPort& skipped);  // "mlx5_0:1 is excluded by 
 //   ^=mlx5_2          every HCA but mlx5_2
 //   mlx5_0::0,mlx5_4::1  mlx5_0 is rail 0 and mlx5_4 rail 1; an empty field is not given
 // The first entry that matches a port counts. An unset or empty variable accepts every port. Rail
-// and plane are numbers from 0 to 32767; the plane is for NCCL, and has no effect here.
+// and plane are numbers from 0 to 32767; the plane is for NCCL, and has no effect here. What
+// cannot be read is left out; in a list of exclusions, the whole HCA that it names is excluded.
 class HcaFilter {
  public:
   static constexpr size_t kMaxEntries =
@@ -44,7 +45,7 @@ class HcaFilter {
   };
 
   HcaFilter() = default;  // accepts every port
-  // kInvalidUsage if the text is not in the grammar.
+  // Never fails: notes() has what cannot be read. Where nothing can, no port is accepted.
   static Result<HcaFilter> parse(std::string_view text);
 
   bool accepts(std::string_view device, int port) const;
@@ -55,14 +56,15 @@ class HcaFilter {
   bool names_in_full(std::string_view device, int port) const;
   // Whether the list is one of exclusions.
   bool excludes() const { return list_.exclude; }
+  size_t size() const { return entries_.size(); }
   // Returns the entries that match none of these ports, each an HCA's name and a port's number, as
   // texts: "mlx5_9", "mlx5_0:2".
   std::vector<std::string> entries_without_port(
       const std::vector<std::pair<std::string, int>>& ports) const;
   // What parse() ignored, as texts for the user.
   const Findings& notes() const { return list_.notes; }
-  // The filter in the grammar above.
-  std::string to_string() const { return list_.to_string(); }
+  // The filter in the grammar above; "^" where no port is accepted.
+  std::string to_string() const { return list_.names_nothing() ? "^" : list_.to_string(); }
 
  private:
   bool matches(size_t entry, std::string_view device, int port) const;

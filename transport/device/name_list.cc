@@ -13,12 +13,7 @@ std::string_view trim(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
 }
 
-bool has_control_character(std::string_view text) {
-  for (unsigned char c : text) {
-    if (c < 0x20 || c == 0x7f) return true;
-  }
-  return false;
-}
+bool is_control(unsigned char c) { return c < 0x20 || c == 0x7f; }
 
 Status check_name(std::string_view name) {
   if (name.find_first_of("^=") != std::string_view::npos) {
@@ -26,7 +21,8 @@ Status check_name(std::string_view name) {
         Code::kInvalidUsage,
         "'^' and '=' apply to the whole list: write them once, at its start, '^' before '='");
   }
-  if (has_control_character(name) || name.find_first_of(kBlanks) != std::string_view::npos) {
+  if (std::ranges::any_of(name, is_control) ||
+      name.find_first_of(kBlanks) != std::string_view::npos) {
     return fail(Code::kInvalidUsage, "a name has a blank or a control character in it");
   }
   return {};
@@ -39,8 +35,8 @@ void add_note(FindingKind kind, const std::string& text, NameList* list) {
   }
 }
 
-// Appends the entry in `item`, or a note if it has no name.
-Status add_entry(std::string_view item, NameList* list) {
+// Appends the entry in `item`, or a note if it has no name or cannot be read.
+void add_entry(std::string_view item, NameList* list) {
   std::string_view entry = trim(item);
   if (entry.size() != item.size() && !entry.empty()) {
     add_note(FindingKind::kListBlanks, "blanks around '" + std::string(entry) + "' are ignored",
@@ -49,18 +45,39 @@ Status add_entry(std::string_view item, NameList* list) {
   size_t colon = entry.find(':');
   std::string_view name = entry.substr(0, colon);
   if (name.empty()) {
-    add_note(FindingKind::kListEntry, "entries without a name are ignored", list);
-    return {};
+    return add_note(FindingKind::kListEntry, "entries without a name are ignored", list);
   }
-  if (Status status = check_name(name); !status) return status;
+  if (Status status = check_name(name); !status) {
+    list->add_unread(entry, status.error().text);
+    // To ignore an exclusion would use what the user wants to be left out.
+    name.remove_prefix(std::min(name.find_first_not_of("^= \t\r\n"), name.size()));
+    name = name.substr(0, name.find_first_of("^= \t\r\n"));
+    if (list->exclude && !name.empty()) list->entries.push_back({std::string(name), ""});
+    return;
+  }
   std::string_view fields = colon == std::string_view::npos ? "" : entry.substr(colon + 1);
   list->entries.push_back({std::string(name), std::string(fields)});
-  return {};
 }
 
 }  // namespace
 
-Result<NameList> NameList::parse(std::string_view text, size_t max_entries) {
+void NameList::add_unread(std::string_view entry, const std::string& reason) {
+  unread += (unread.empty() ? "'" : ", '") + std::string(entry) + "' (" + reason + ")";
+  std::ranges::replace_if(unread, is_control, '?');
+}
+
+bool NameList::names_nothing() const {
+  return entries.empty() && (exclude || exact || !unread.empty());
+}
+
+std::string NameList::unread_text() const {
+  if (unread.empty()) return names_nothing() ? "the list has no names" : "";
+  return (exclude ? "all is excluded that is named by entries which cannot be read: "
+                  : "entries that cannot be read are ignored: ") +
+         unread;
+}
+
+NameList NameList::parse(std::string_view text, size_t max_entries) {
   NameList list;
   text = trim(text);
   if (text.empty()) return list;
@@ -79,13 +96,8 @@ Result<NameList> NameList::parse(std::string_view text, size_t max_entries) {
                "entries after the first " + std::to_string(max_entries) + " are ignored", &list);
       break;
     }
-    if (Status status = add_entry(text.substr(begin, end - begin), &list); !status) {
-      return forward_error(status);
-    }
+    add_entry(text.substr(begin, end - begin), &list);
     begin = end + 1;
-  }
-  if (list.entries.empty() && (list.exclude || list.exact)) {
-    return fail(Code::kInvalidUsage, "the list has no names");
   }
   return list;
 }

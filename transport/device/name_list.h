@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "base/finding.h"
-#include "base/result.h"
 
 namespace gdr::transport {
 
@@ -26,12 +25,20 @@ struct NameList {
   bool exclude = false;  // '^'
   bool exact = false;    // '='
   std::vector<Entry> entries;
-  Findings notes;  // what parse() ignored; without a subject
+  Findings notes;      // what parse() ignored; without a subject
+  std::string unread;  // the entries that cannot be read, each with the reason: "'a b' (...)"
 
-  // Ignores entries beyond max_entries with a note, where NCCL ignores them silently. kInvalidUsage
-  // if a name has a blank or a control character, if a modifier is not at the start, or if a list
-  // with a modifier has no name.
-  static Result<NameList> parse(std::string_view text, size_t max_entries);
+  // Ignores entries beyond max_entries with a note, where NCCL ignores them silently. An entry
+  // cannot be read if its name has a blank or a control character, or if a modifier is not at the
+  // list's start: it is left out, but a list of exclusions excludes all that it names.
+  static NameList parse(std::string_view text, size_t max_entries);
+
+  // For the user of the list, whose entries have further rules.
+  void add_unread(std::string_view entry, const std::string& reason);
+  // Whether something is set, and nothing of it can be used.
+  bool names_nothing() const;
+  // What became of `unread`, for the user; "" if all was read.
+  std::string unread_text() const;
 
   // Whether `entry` of this list matches `name`, regardless of `exclude`.
   bool names(const Entry& entry, std::string_view name) const;

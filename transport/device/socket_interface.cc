@@ -110,16 +110,20 @@ Result<InterfaceFilter> InterfaceFilter::parse(std::string_view text) {
   if (text.size() == 1) {
     return fail(Code::kInvalidUsage, "NCCL ignores a value of one character");
   }
-  Result<NameList> list = NameList::parse(text, kMaxEntries);
-  if (!list) return forward_error(list);
-  for (NameList::Entry& entry : list->entries) {
+  InterfaceFilter filter;
+  NameList& list = filter.list_;
+  list = NameList::parse(text, kMaxEntries);
+  const std::string unread = list.unread_text();
+  if (list.names_nothing()) return fail(Code::kInvalidUsage, unread);
+  auto note = [&list](std::string what) {
+    list.notes.push_back({FindingKind::kListEntry, Severity::kWarning, "", std::move(what), ""});
+  };
+  if (!unread.empty()) note(unread);
+  for (NameList::Entry& entry : list.entries) {
     if (entry.fields.empty()) continue;
-    list->notes.push_back({FindingKind::kListEntry, Severity::kWarning, "",
-                           "':" + entry.fields + "' is ignored", ""});
+    note("':" + entry.fields + "' is ignored");
     entry.fields.clear();
   }
-  InterfaceFilter filter;
-  filter.list_ = std::move(*list);
   return filter;
 }
 

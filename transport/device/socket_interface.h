@@ -23,7 +23,8 @@ class InterfaceFilter {
       16;  // NCCL's limit; further entries are ignored with a note
 
   InterfaceFilter() = default;  // accepts every interface
-  // kInvalidUsage if the text is not in the grammar, or has one character, which NCCL ignores.
+  // kInvalidUsage if nothing of the text can be read, or if it has one character, which NCCL
+  // ignores.
   static Result<InterfaceFilter> parse(std::string_view text);
 
   bool is_set() const { return !list_.entries.empty(); }

@@ -129,6 +129,16 @@ TEST(SocketInterface, Parse_OneCharacter_IsRejectedAsNcclIgnoresIt) {
   EXPECT_FALSE(InterfaceFilter::parse("").value().is_set());
 }
 
+// The rules of NCCL_IB_HCA, whose test has the cases.
+TEST(SocketInterface, Parse_EntryThatCannotBeRead_DoesNotCountUnlessItIsTheOnlyOne) {
+  const InterfaceFilter list = InterfaceFilter::parse("^docker0,^lo").value();
+  EXPECT_FALSE(list.accepts("lo"));
+  EXPECT_THAT(list.notes().at(0).text, HasSubstr("'^lo' ("));
+  Result<InterfaceFilter> none = InterfaceFilter::parse("=^eth0");
+  ASSERT_FALSE(none.has_value());
+  EXPECT_THAT(none.error().text, HasSubstr("'^' before '='"));
+}
+
 TEST(SocketInterface, Parse_PortAfterName_IsIgnoredWithANote) {
   InterfaceFilter filter = InterfaceFilter::parse("=eth0:1").value();
   EXPECT_TRUE(filter.accepts("eth0"));
