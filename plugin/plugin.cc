@@ -224,7 +224,7 @@ Result<std::unique_ptr<Plugin>> create_plugin(int table_version) {
   LiveDecision live = decide_live(options, *discovery);
   std::vector<transport::Device> devices;
   std::vector<topology::PortRef> ports;
-  for (const OfferedPort& offered : offered_ports(live.rails, live.ports)) {
+  for (const OfferedPort& offered : offered_ports(live.rails, live.ports, &plugin->skipped)) {
     devices.push_back(discovery->devices[offered.source]);
     devices.back().rail = offered.rail;
     ports.push_back(offered.port);

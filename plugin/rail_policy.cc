@@ -9,6 +9,8 @@
 namespace gdr::plugin {
 namespace {
 
+constexpr size_t kMostDevices = 128;  // NCCL's proxy has an array of so many (NCCL_MAX_NETDEVS)
+
 // Whether the map has an entry for the GPU.
 bool is_in(const topology::RailMap& map, const topology::Machine& machine, size_t gpu) {
   return std::any_of(map.entries().begin(), map.entries().end(), [&](const auto& entry) {
@@ -50,14 +52,21 @@ std::set<std::pair<std::string, std::string>> pairs_over_pcie(
 }
 
 std::vector<OfferedPort> offered_ports(const topology::RailDecision& decision,
-                                       const std::vector<topology::VerbsPort>& ports) {
+                                       const std::vector<topology::VerbsPort>& ports,
+                                       std::vector<transport::SkippedPort>* skipped) {
   std::vector<OfferedPort> offered;
   for (const topology::Rail& rail : decision.plan.rails) {
     const topology::Hca& hca = decision.machine.hcas[rail.port.hca];
     const int number = hca.ports[rail.port.port].number;
     for (size_t i = 0; i < ports.size(); ++i) {
       if (!ports[i].active || ports[i].hca != hca.name || ports[i].number != number) continue;
-      offered.push_back({i, rail.port, rail.id});
+      if (offered.size() < kMostDevices) {
+        offered.push_back({i, rail.port, rail.id});
+        continue;
+      }
+      skipped->push_back(
+          {FindingKind::kPortExcluded, topology::port_label(decision.machine, rail.port),
+           "is beyond the " + std::to_string(kMostDevices) + " devices for which NCCL has room"});
     }
   }
   return offered;

@@ -25,9 +25,11 @@ struct OfferedPort {
 };
 
 // Returns the active ones of `ports` that are rails, in order of rail numbers; position i is device
-// i. A rail whose port is down keeps its number and is not offered.
+// i. A rail whose port is down keeps its number and is not offered; ports for which NCCL has no
+// room go to `skipped`.
 std::vector<OfferedPort> offered_ports(const topology::RailDecision& decision,
-                                       const std::vector<topology::VerbsPort>& ports);
+                                       const std::vector<topology::VerbsPort>& ports,
+                                       std::vector<transport::SkippedPort>* skipped);
 
 // Returns the ports that are no GPU's rail, for the error where no port is left to offer.
 std::vector<transport::SkippedPort> excluded_ports(const topology::RailDecision& decision);

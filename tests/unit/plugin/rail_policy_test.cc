@@ -52,7 +52,8 @@ TEST(PairsOverPcie, GpuWithC2c_HasItsHcasThatAreNearOnPcie) {
 
 TEST(OfferedPorts, AnyOrderOfPorts_AreInOrderOfRails) {
   auto decision = topology::scene_of(topology::two_sockets_with_switches());
-  auto offered = offered_ports(decision, active_ports({"mlx5_3", "mlx5_1", "mlx5_0", "mlx5_2"}));
+  auto offered =
+      offered_ports(decision, active_ports({"mlx5_3", "mlx5_1", "mlx5_0", "mlx5_2"}), nullptr);
   EXPECT_THAT(sources_of(offered), ElementsAre(2, 1, 3, 0));
   for (int i = 0; i < 4; ++i) {
     EXPECT_EQ(offered[i].rail, i);
@@ -63,7 +64,7 @@ TEST(OfferedPorts, AnyOrderOfPorts_AreInOrderOfRails) {
 
 TEST(OfferedPorts, ExcludedPort_IsNotOffered) {
   auto decision = topology::scene_of(topology::two_sockets_with_switches());
-  EXPECT_THAT(offered_ports(decision, active_ports({"mlx5_4"})), IsEmpty());
+  EXPECT_THAT(offered_ports(decision, active_ports({"mlx5_4"}), nullptr), IsEmpty());
   const auto excluded = excluded_ports(decision);
   ASSERT_EQ(excluded.size(), 2u);
   EXPECT_EQ(excluded[0].kind, FindingKind::kPortExcluded);
@@ -75,9 +76,22 @@ TEST(OfferedPorts, PortThatIsDown_IsNotOfferedAndLeavesTheNumbersOfOthers) {
   auto decision = topology::scene_of(topology::two_sockets_with_switches());
   auto ports = active_ports({"mlx5_0", "mlx5_1", "mlx5_2", "mlx5_3"});
   ports[1].active = false;
-  auto offered = offered_ports(decision, ports);
+  auto offered = offered_ports(decision, ports, nullptr);
   ASSERT_THAT(sources_of(offered), ElementsAre(0, 2, 3));
   EXPECT_EQ(offered[1].rail, 2);
+}
+
+// NCCL would write behind its array (proxy.h, ncclProxyState::netComms).
+TEST(OfferedPorts, MoreThanNcclHasRoomFor_TheLastAreSkipped) {
+  auto decision = topology::scene_of(topology::flat(1, 130));
+  std::vector<topology::VerbsPort> ports;
+  for (const topology::Hca& hca : decision.machine.hcas) {
+    ports.push_back(active_ports({hca.name.c_str()})[0]);
+  }
+  std::vector<transport::SkippedPort> skipped;
+  EXPECT_EQ(offered_ports(decision, ports, &skipped).size(), 128u);
+  ASSERT_EQ(skipped.size(), 2u);
+  EXPECT_THAT(to_string(skipped[0]), testing::HasSubstr("is beyond the 128 devices"));
 }
 
 TEST(GeneratedTopology, FlatMachineWithAMap_IsGeneratedUnlessTheUserHasAFileOrItMayHaveC2c) {
