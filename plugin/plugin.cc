@@ -142,15 +142,6 @@ DeviceFacts facts_of(const transport::Device& device, const config::Options& opt
   return facts;
 }
 
-Error no_device(const Plugin& plugin) {
-  std::string text = "no usable RDMA device";
-  for (const transport::SkippedPort& one : plugin.skipped) text += "; " + to_string(one);
-  if (plugin.skipped.empty()) text += ": the verbs library lists none";
-  text += ". NCCL continues with another transport unless NCCL_NET=GDR";
-  if (plugin.skipped.empty()) text += ". Fix: " + transport::fix_for_no_device();
-  return {Code::kSystem, text};
-}
-
 std::unique_ptr<RailWarnings> make_warnings(const Plugin& plugin, const config::Options& options,
                                             std::vector<topology::PortRef> ports,
                                             std::string withheld) {
@@ -234,7 +225,7 @@ Result<std::unique_ptr<Plugin>> create_plugin(int table_version) {
       plugin->skipped.push_back(std::move(one));
     }
     log_findings(discovery->findings, kInitLines);
-    return tl::unexpected<Error>(no_device(*plugin));
+    return fail(Code::kSystem, transport::no_device_text(plugin->skipped));
   }
   transport_options->memory.relays = may_relay(options, live.rails.machine);
   transport_options->memory.over_pcie = pairs_over_pcie(live.rails);

@@ -21,6 +21,14 @@ bool probe_dmabuf(const verbs::Api& api, ibv_pd* pd) {
   return mr == nullptr && errno != EOPNOTSUPP && errno != EPROTONOSUPPORT && errno != ENOSYS;
 }
 
+constexpr char kLoadDriver[] =
+    "load the HCA's driver and ib_uverbs; to try without hardware, put the software HCA's folder "
+    "first in LD_LIBRARY_PATH";
+// Of a container without the device file, or a user without the right to open it.
+constexpr char kPassDevices[] =
+    ". Fix: pass /dev/infiniband into the container (docker run --device /dev/infiniband), and let "
+    "the job's user read and write its files";
+
 struct DeviceList {
   const verbs::Api& api;
   ibv_device** list = nullptr;
@@ -142,7 +150,10 @@ Result<std::shared_ptr<HcaContext>> HcaContext::open(std::shared_ptr<const verbs
   hca->context_ = verbs::UniqueContext(api->open_device(device), {api.get()});
   hca->api_ = std::move(api);
   if (hca->context_ == nullptr) {
-    return fail_errno(Code::kSystem, "opening " + hca->name_ + " failed", errno);
+    const int err = errno;
+    auto failed = fail_errno(Code::kSystem, "opening " + hca->name_ + " failed", err);
+    if (err == EACCES || err == EPERM || err == ENOENT) failed.value().text += kPassDevices;
+    return failed;
   }
   if (Status status = hca->query(data_direct); !status) return forward_error(status);
   return hca;
@@ -196,9 +207,16 @@ GdrSupport gdr_support(const HcaContext& hca, const RegistrationPaths& allowed) 
   return {allowed.dmabuf && hca.supports_dmabuf(), allowed.peermem && is_present(hca.peermem())};
 }
 
-std::string fix_for_no_device() {
-  return "load the HCA's driver and ib_uverbs; to try without hardware, put the software HCA's "
-         "folder first in LD_LIBRARY_PATH";
+std::string no_device_text(const std::vector<SkippedPort>& skipped) {
+  TextAndFix all{"no usable RDMA device", ""};
+  for (const SkippedPort& one : skipped) {
+    const TextAndFix parts = split_fix("; " + to_string(one));
+    all.text += parts.text;
+    if (!parts.fix.empty()) all.fix = parts.fix;
+  }
+  if (skipped.empty()) all = {all.text + ": the verbs library lists none", kLoadDriver};
+  all.text += ". NCCL continues with another transport unless NCCL_NET=GDR";
+  return to_string(all);
 }
 
 Result<Discovery> discover_devices(const std::shared_ptr<const verbs::Api>& api,
@@ -206,9 +224,9 @@ Result<Discovery> discover_devices(const std::shared_ptr<const verbs::Api>& api,
   DeviceList list(*api);
   if (list.list == nullptr && errno == ENOSYS) {
     return fail(Code::kSystem,
-                "no RDMA device: the kernel has no RDMA support loaded "
-                "(/sys/class/infiniband_verbs is missing). Fix: " +
-                    fix_for_no_device(),
+                std::string("no RDMA device: the kernel has no RDMA support loaded "
+                            "(/sys/class/infiniband_verbs is missing). Fix: ") +
+                    kLoadDriver,
                 ENOSYS);
   }
   if (list.list == nullptr) {

@@ -126,8 +126,8 @@ struct Discovery {
   Findings findings;                 // about `devices`, and entries of the filter without a port
 };
 
-// Returns what the user can do where the machine has no HCA, for the `Fix:` of an error.
-std::string fix_for_no_device();
+// The text of the error where no port is left to offer: why each is not, and what the user can do.
+std::string no_device_text(const std::vector<SkippedPort>& skipped);
 
 // Opens all HCAs of the machine and sorts their ports. An HCA that cannot be opened, or a port that
 // the transport cannot use (exclusion_reason()), is only listed in `skipped`; only a failure to

@@ -131,6 +131,20 @@ TEST_F(HcaTest, Discover_HcaOrPortFails_TheOthersAreListed) {
   }
 }
 
+TEST_F(HcaTest, Discover_DeviceFileIsMissingOrForbidden_TheFixIsForContainers) {
+  verbs.add_hca(HcaConfig::infiniband("mlx5_0", 1));
+  verbs.add_hca(HcaConfig::infiniband("mlx5_1", 2));
+  for (int err : {EACCES, EPERM, ENOENT, ENODEV}) {
+    verbs.fail_call(Call::kOpenDevice, err, 1);
+    const std::string text = no_device_text(discover("=mlx5_1").skipped);
+    EXPECT_THAT(text, testing::HasSubstr("; opening mlx5_1 failed: "));
+    EXPECT_EQ(text.ends_with("unless NCCL_NET=GDR"), err == ENODEV) << text;
+    EXPECT_EQ(text.find("GDR. Fix: pass /dev/infiniband") == text.npos, err == ENODEV) << text;
+  }
+  EXPECT_THAT(no_device_text({}), testing::HasSubstr("lists none. NCCL continues"));
+  EXPECT_THAT(no_device_text({}), testing::HasSubstr("Fix: load the HCA's driver"));
+}
+
 TEST_F(HcaTest, Discover_KernelWithoutRdma_IsAnErrorThatSaysSoAndHowToFixIt) {
   verbs.fail_call(Call::kGetDeviceList, ENOSYS);
   auto found = discover_devices(verbs.api(), {});
