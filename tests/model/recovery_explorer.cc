@@ -25,7 +25,7 @@ constexpr int kUint8 = std::numeric_limits<uint8_t>::max();  // what RecoverySta
 struct Settings {
   Bounds bounds;
   int mutation = 0;
-  int states = 0;  // thousands
+  int states = 16'000;  // thousands. With all they need, about 4 GB
   bool deadlocks = true;
   int walks = 0;
   int seed = 1;
@@ -63,7 +63,7 @@ std::vector<Option> options_of(Settings* settings) {
       {"socket_losses", &bounds.socket_losses, 0, 1, "the loss of the socket"},
       {"ports_flap", &bounds.ports_flap, 0, 1, "instead: each end loses another pair at once"},
       {"mutation", &settings->mutation, 0, kMutations - 1, "the rule that is broken, see below"},
-      {"states", &settings->states, 0, kAny, "thousands, at most; 0: all"},
+      {"states", &settings->states, 0, kAny, "thousands at most, 250 KB each; 0: all"},
       {"deadlocks", &settings->deadlocks, 0, 1, "look for states without a way to an end"},
       {"walks", &settings->walks, 0, kAny, "random walks instead of all states; 0: none"},
       {"seed", &settings->seed, 0, kAny, "of the walks"},
@@ -81,7 +81,7 @@ void print_help(const std::vector<Option>& options) {
     const std::string range =
         std::to_string(option.least) +
         (option.most == kAny ? " or more" : " to " + std::to_string(option.most));
-    std::printf("  %-18s %-10s %3d  %s\n", option.name, range.c_str(), value_of(option),
+    std::printf("  %-18s %-10s %5d  %s\n", option.name, range.c_str(), value_of(option),
                 option.text);
   }
   std::printf("\nThe last number of a line is the default. Mutations:\n\n");
@@ -132,6 +132,10 @@ int search(const Settings& settings) {
   std::printf("%zu bytes; %s: %zu states, %zu steps, %zu ends, depth %u, %s\n",
               sizeof(RecoveryState), to_string(mutation), found.states, found.steps, found.ends,
               found.depth, found.complete ? "complete" : "not complete");
+  if (!found.complete && found.violation.empty()) {
+    std::printf("The search stopped at the bound states=%d (thousands); states=0 has none.\n",
+                settings.states);
+  }
   return report(found.violation, found.trace);
 }
 
