@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""That the software HCA notices QPs which are connected wrongly, as an HCA does.
+"""That QPs which are connected wrongly, wrong registrations and wrong values on the wire are noticed over the
+software HCA, as on an HCA.
 
 mutants_test.py TOOL PLUGIN SOFTHCA_FOLDER FAKE_CUDA_FOLDER MUTANT_LIBRARY [unittest arguments]
 
@@ -27,6 +28,10 @@ USED_AGAIN = "softhca0:1: the rail is used again after"
 GAVE_UP = "gave up waiting"
 # The event of the refused QP may be noticed before a completion.
 REFUSED = 'REM_INV_REQ_ERR|"QP request error"'
+NO_ACCESS = 'REM_ACCESS_ERR|"QP access error"'
+TWO_ADDRESSES = {"devices": [{"link_layer": "Ethernet", "gids": ["::ffff:10.0.0.1", "::ffff:10.0.0.2"]}]}
+ACK_LOST = {"faults": [{"kind": "ack_lost", "device": "softhca0", "count": 1,
+                        "at_request": {"opcode": "write_with_imm", "nth": 5}}]}
 
 
 def start(command, mutant=None, config=None):
@@ -46,8 +51,8 @@ def output_of(process):
 
 
 class Mutants(unittest.TestCase):
-    def expect_success(self, command):
-        process = start(command)
+    def expect_success(self, command, config=None):
+        process = start(command, config=config)
         output = output_of(process)
         self.assertEqual(process.returncode, 0, output)
         self.assertNotIn("verbs_mutant:", output)
@@ -56,16 +61,37 @@ class Mutants(unittest.TestCase):
         process = start(command, mutant, config)
         output = output_of(process)
         self.assertEqual(process.returncode, 1, output)  # not by a signal
-        self.assertIn(f"verbs_mutant: {mutant} of QP", output)
+        self.assertIn(f"verbs_mutant: {mutant} of ", output)
         for reason in reasons:
             self.assertRegex(output, reason)
 
-    def test_conformance(self):
-        for mutant, reason in (("psn:12345", GAVE_UP), ("psn:-12345", "RETRY_EXC_ERR"),
-                               ("mtu:0", REFUSED)):
+    def expect_failures(self, mutants, config=None):
+        for mutant, reason in mutants:
             with self.subTest(mutant=mutant):
-                self.expect_failure(SIZES, mutant, reason)
-        self.expect_success(SIZES)
+                self.expect_failure(SIZES, mutant, reason, config=config)
+        self.expect_success(SIZES, config)
+
+    def test_connected_wrongly(self):
+        self.expect_failures((("psn:12345", GAVE_UP), ("psn:-12345", "RETRY_EXC_ERR"), ("mtu:0", REFUSED),
+                              ("dest:1", "RETRY_EXC_ERR"), ("denies:0", REFUSED)))
+
+    def test_wrong_gid(self):
+        self.expect_failures((("gid:1", "RETRY_EXC_ERR"), ("gid:2", "RETRY_EXC_ERR")), TWO_ADDRESSES)
+
+    # The acknowledgement is lost, and the HCA waits for it without end.
+    def test_no_time_out(self):
+        self.expect_failures((("timeout:0", GAVE_UP),), ACK_LOST)
+
+    def test_registered_wrongly(self):
+        self.expect_failures((("half:0", f"LOC_PROT_ERR|{NO_ACCESS}"), ("local:0", NO_ACCESS),
+                              ("other_rkey:0", NO_ACCESS), ("other_lkey:0", "LOC_PROT_ERR")))
+
+    def test_wrong_values_in_requests(self):
+        self.expect_failures((("rkey:1", NO_ACCESS), ("remote:64", "byte 0 of 1 is wrong"),
+                              ("remote:4096", NO_ACCESS), ("length:-1", r"reported size 0 .* 1 bytes were sent"),
+                              ("length:1", "more data arrived than the receive has room for"),
+                              ("imm:1", "data arrived for a receive that is not posted"),
+                              ("slot:64", GAVE_UP)))
 
     def test_flush_by_a_read(self):
         self.expect_failure(GPU_MEMORY, "rd:0", REFUSED)
