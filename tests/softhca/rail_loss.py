@@ -34,7 +34,8 @@ COLUMNS = ("runs", "happened", "lost", "returned", "wrong", "hung", "failed", "e
 
 
 class End:
-    """One of the two processes of a run. Once it has ended, or does not answer, it stays so."""
+    """One of the two processes of a run. Once it has ended, or does not answer, it stays so. The scenario is
+    what the program describes, or has its `traffic`."""
 
     def __init__(self, options, scenario, number):
         self.log = options.folder / f"{scenario['seed']}-{number}.log"
@@ -50,7 +51,7 @@ class End:
             libraries.append(options.build / "tests/fakes/cuda")
         with open(self.log, "wb") as log:
             self._process = subprocess.Popen(
-                [options.program, "run", str(scenario["seed"]), str(number),
+                [options.program, "run", scenario.get("traffic", str(scenario["seed"])), str(number),
                  options.build / "lib/libnccl-net-gdr.so", faults],
                 stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, bufsize=0,
                 env=environment(libraries, config, **scenario["environment"]))

@@ -1,23 +1,25 @@
 // What rail_loss.py runs: an end of two connections, one in each direction, and what its seed
 // stands for.
 //
-//   rail_loss_end run SEED END PLUGIN FAULTS_FILE
+//   rail_loss_end run SEED|SCENARIO END PLUGIN FAULTS_FILE
 //   rail_loss_end describe SEED
 //   rail_loss_end happened LOG_FILE...
 //
-// An end appends faults to FAULTS_FILE while it runs. It speaks with the process that started it in
-// lines: prints "handle <hex>" and reads "peer <hex>"; prints "done <JSON>" and reads "close";
-// prints "closed <JSON>".
+// SCENARIO is a JSON object of soak.py. An end appends faults to FAULTS_FILE while it runs. It
+// speaks with the process that started it in lines: prints "handle <hex>" and reads "peer <hex>";
+// prints "done <JSON>" and reads "close"; prints "closed <JSON>".
 #include <fmt/format.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <thread>
 
 #include "drivers/cuda/cuda_driver.h"
@@ -56,19 +58,33 @@ std::array<char, kHandleBytes> from_hex(const std::string& text) {
   return bytes;
 }
 
-// The management network fails: every TCP connection of this process ends.
-void lose_sockets() {
+// Something between the ends closes their sockets: every TCP connection of this process ends, by a
+// FIN or by a reset.
+void lose_sockets(bool reset) {
+  const sockaddr no_peer{.sa_family = AF_UNSPEC, .sa_data = {}};
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
     const int fd = std::stoi(entry.path().filename().string());
     sockaddr_storage peer{};
     socklen_t bytes = sizeof(peer);
     if (getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &bytes) != 0) continue;
-    if (peer.ss_family == AF_INET || peer.ss_family == AF_INET6) shutdown(fd, SHUT_RDWR);
+    if (peer.ss_family != AF_INET && peer.ss_family != AF_INET6) continue;
+    if (reset) {
+      connect(fd, &no_peer, sizeof(no_peer));
+    } else {
+      shutdown(fd, SHUT_RDWR);
+    }
   }
 }
 
+// Stops this process for a time, and all of its threads.
+void stop(int ms) {
+  const std::string command =
+      fmt::format("(kill -STOP $PPID; sleep {}.{:03}; kill -CONT $PPID)", ms / 1000, ms % 1000);
+  (void)!std::system((command + " </dev/null >/dev/null 2>&1 &").c_str());
+}
+
 struct EndArguments {
-  uint64_t seed = 0;
+  Scenario scenario;
   int end = 0;
   std::string plugin;
   std::string faults_file;
@@ -77,7 +93,7 @@ struct EndArguments {
 class End {
  public:
   explicit End(const EndArguments& arguments)
-      : arguments_(arguments), scenario_(make_scenario(arguments.seed)), random_(arguments.seed) {}
+      : arguments_(arguments), scenario_(arguments.scenario), random_(scenario_.seed) {}
 
   int run();
 
@@ -95,6 +111,7 @@ class End {
   bool is_over(bool whole) const;
   bool is_waiting() const;
   void on_completion();
+  void cause(const json& fault);
   void cause_faults();
   std::string state() const;
   json result() const;
@@ -132,11 +149,11 @@ bool End::set_up_gpu() {
 
 bool End::choose_device(int* device) {
   *device = 0;
-  if (!scenario_.merged) return true;
-  tools::MergedDevices both;
-  both.count = 2;
-  both.devices[1] = 1;
-  return plugin_->net().make_v_device(device, both) == abi::ncclSuccess;
+  if (scenario_.merged == 0) return true;
+  tools::MergedDevices merged;
+  merged.count = scenario_.merged;
+  std::iota(merged.devices.begin(), merged.devices.end(), 0);
+  return plugin_->net().make_v_device(device, merged) == abi::ncclSuccess;
 }
 
 bool End::open() {
@@ -148,7 +165,7 @@ bool End::open() {
   settings.logger = Log::logger;
   int devices = 0;
   return plugin_->net().init(settings, &context_) == abi::ncclSuccess &&
-         plugin_->net().devices(&devices) == abi::ncclSuccess && devices == 2 &&
+         plugin_->net().devices(&devices) == abi::ncclSuccess && devices == scenario_.rails &&
          choose_device(&device_);
 }
 
@@ -203,6 +220,13 @@ bool End::is_waiting() const {
   return std::ranges::any_of(sides_, [](const auto& side) { return side->is_waiting(); });
 }
 
+void End::cause(const json& fault) {
+  Log::note("fault caused: " + fault.dump());
+  if (fault["kind"] == "stop") return stop(fault["ms"]);
+  if (fault["kind"] == "sockets") return lose_sockets(fault["reset"]);
+  std::ofstream(arguments_.faults_file, std::ios::app) << fault.dump() << std::endl;
+}
+
 void End::cause_faults() {
   size_t completed = 0;
   for (const auto& side : sides_) completed += side->completed();
@@ -214,14 +238,12 @@ void End::cause_faults() {
     const size_t since = fault.after_pause ? completed - completed_before_pause_ : completed;
     if (since < static_cast<size_t>(fault.at_message)) continue;
     caused_[i] = true;
-    std::ofstream(arguments_.faults_file, std::ios::app) << fault.json.dump() << std::endl;
-    Log::note("fault appended: " + fault.json.dump());
+    cause(fault.json);
   }
   const int at = scenario_.socket_lost_at;
   if (!sockets_lost_ && at >= 0 && completed >= static_cast<size_t>(at)) {
     sockets_lost_ = true;
-    Log::note("sockets shut down");
-    lose_sockets();
+    cause({{"kind", "sockets"}, {"reset", false}});
   }
 }
 
@@ -335,7 +357,9 @@ int End::run() {
 
 int run_main(const std::vector<std::string>& words) {
   if (words.size() == 5 && words[0] == "run") {
-    return End({std::stoull(words[1]), std::stoi(words[2]), words[3], words[4]}).run();
+    const Scenario scenario = words[1].starts_with('{') ? read_scenario(json::parse(words[1]))
+                                                        : make_scenario(std::stoull(words[1]));
+    return End({scenario, std::stoi(words[2]), words[3], words[4]}).run();
   }
   if (words.size() == 2 && words[0] == "describe") {
     std::cout << describe(make_scenario(std::stoull(words[1]))).dump() << std::endl;

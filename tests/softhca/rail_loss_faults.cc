@@ -174,7 +174,7 @@ void lose_one_after_the_other(Random& random, Scenario* scenario) {
   if (first.json.contains("at_request")) {
     const int nth = first.json["at_request"]["nth"];
     first.json["at_request"]["nth"] = 1 + nth / 5;  // in the first half
-    if (!scenario->merged) {                        // a rail that stands by carries nothing
+    if (scenario->merged == 0) {                    // a rail that stands by carries nothing
       first.rail = 0;
       first.json["device"] = name_of(0);
     }

@@ -44,15 +44,15 @@ Group make_group(Random& random, size_t largest, Traffic& traffic) {
 Traffic make_traffic(Random& random, const Scenario& scenario) {
   Traffic traffic;
   const size_t largest = scenario.memory == MemoryKind::kHost ? size_t{8} << 20 : size_t{2} << 20;
-  while (traffic.messages < 100) {
+  while (traffic.messages < scenario.messages) {
     traffic.groups.push_back(make_group(random, largest, traffic));
   }
   return traffic;
 }
 
 void choose_configuration(Random& random, Scenario* scenario) {
-  scenario->merged = random() % 2 == 0;
-  const int oldest = scenario->merged ? 9 : 8;
+  scenario->merged = random() % 2 == 0 ? 2 : 0;
+  const int oldest = scenario->merged != 0 ? 9 : 8;
   scenario->table = random() % 2 == 0 ? 12 : oldest + static_cast<int>(random() % (13 - oldest));
   scenario->queue_pairs = 1 + static_cast<int>(random() % 2);
   scenario->split = scenario->queue_pairs > 1 && random() % 2 == 0;
@@ -114,8 +114,8 @@ std::string to_string(const Scenario& scenario) {
   constexpr std::array<const char*, 3> kExpect{"", " may fail", " fails"};
   std::string text = fmt::format(
       "seed {}: {}; table v{} {} qps {}{}{} {} memory {} slow {},{}{}{}", scenario.seed,
-      scenario.kind, scenario.table, scenario.merged ? "merged" : "standby", scenario.queue_pairs,
-      scenario.split ? " split" : "", scenario.adaptive ? " adaptive" : "",
+      scenario.kind, scenario.table, scenario.merged != 0 ? "merged" : "standby",
+      scenario.queue_pairs, scenario.split ? " split" : "", scenario.adaptive ? " adaptive" : "",
       scenario.ethernet ? "RoCE" : "InfiniBand", kMemory[static_cast<size_t>(scenario.memory)],
       scenario.slow_one_in[0], scenario.slow_one_in[1], scenario.pauses ? " pauses" : "",
       kExpect[static_cast<size_t>(scenario.expect)]);
@@ -131,18 +131,41 @@ std::string to_string(const Scenario& scenario) {
   return text;
 }
 
+// Seeds that follow each other must differ in every choice.
+Random random_of(uint64_t seed) {
+  std::seed_seq spread{static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32), 20u};
+  return Random(spread);
+}
+
 }  // namespace
 
 Scenario make_scenario(uint64_t seed) {
-  // Seeds that follow each other must differ in every choice.
-  std::seed_seq spread{static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32), 20u};
-  Random random(spread);
+  Random random = random_of(seed);
   Scenario scenario;
   scenario.seed = seed;
   choose_configuration(random, &scenario);
   choose_faults(random, &scenario);
   // An end whose connection fails has no other way to report it while its comm is open.
   if (scenario.expect != Expect::kCompletes) scenario.socket_lost_at = -1;
+  for (Traffic& traffic : scenario.traffic) traffic = make_traffic(random, scenario);
+  return scenario;
+}
+
+Scenario read_scenario(const nlohmann::json& json) {
+  Scenario scenario;
+  json.at("seed").get_to(scenario.seed);
+  json.at("rails").get_to(scenario.rails);
+  json.at("merged").get_to(scenario.merged);
+  json.at("messages").get_to(scenario.messages);
+  json.at("slow_one_in").get_to(scenario.slow_one_in);
+  if (json.at("gpu")) scenario.memory = MemoryKind::kDmaBuf;
+  for (const auto& event : json.at("events")) {
+    Fault& fault = scenario.faults.emplace_back();
+    fault.end = event.at("end");
+    fault.at_message = event.at("at_message");
+    fault.json = event.at("fault");
+  }
+  Random random = random_of(scenario.seed);
   for (Traffic& traffic : scenario.traffic) traffic = make_traffic(random, scenario);
   return scenario;
 }

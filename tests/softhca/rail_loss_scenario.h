@@ -1,5 +1,6 @@
 // What one run of rail_loss does, chosen by its seed alone, so that both processes and every
-// repetition of a run make the same of it.
+// repetition of a run make the same of it. In a run of soak.py the seed chooses the traffic, and
+// the script the rest.
 #pragma once
 
 #include <array>
@@ -42,7 +43,7 @@ constexpr size_t kGuard = 64;
 
 enum class MemoryKind : uint8_t { kHost, kDmaBuf, kPeermem };
 
-// A fault of the software HCA at one end.
+// A fault of the software HCA at one end. Of soak.py also one of the kinds "sockets" and "stop".
 struct Fault {
   int end = 0;
   int rail = 0;
@@ -66,8 +67,9 @@ struct Scenario {
   Expect expect = Expect::kCompletes;
   // One of them is in a warning of each end that reports an error.
   std::vector<std::string> reasons;
-  int table = 12;       // version of NCCL's network table
-  bool merged = false;  // both rails are one device; otherwise the second stands by
+  int table = 12;  // version of NCCL's network table
+  int rails = 2;
+  int merged = 0;       // rails that are one device, 0 or 2 and more; the others stand by
   int queue_pairs = 1;  // per rail
   bool split = false;
   bool adaptive = false;
@@ -81,10 +83,13 @@ struct Scenario {
   // An end that is slow does not call the plugin for a while after one completion of so many.
   std::array<int, 2> slow_one_in{0, 0};
   std::vector<Fault> faults;
+  size_t messages = 100;  // of a connection, at least
   std::array<Traffic, 2> traffic;
 };
 
 Scenario make_scenario(uint64_t seed);
+// That of soak.py.
+Scenario read_scenario(const nlohmann::json& json);
 // Chooses `kind`, `faults`, `expect`, `reasons` and whatever of the configuration these need.
 void choose_faults(Random& random, Scenario* scenario);
 // For rail_loss.py: its text for a person, and for the process of each end the configuration of the
