@@ -345,7 +345,8 @@ SendQueue::Step SendQueue::start(Wqe& wqe, uint64_t now) {
     if (std::optional<ibv_wc_status> status = begin(wqe)) return finish_next(wqe, *status);
   }
   Transfer& transfer = wqe.transfer != nullptr ? *wqe.transfer : *scratch_;
-  TransferResult result = start_transfer(qp_, wqe, transfer, alone);
+  TransferResult result = loses_packet(wqe) ? TransferResult{TransferResult::kNoAnswer}
+                                            : start_transfer(qp_, wqe, transfer, alone);
   if (qp_.watch() == Watch::kNothing) {
     if (alone && result.succeeded()) return finish_next(wqe, IBV_WC_SUCCESS);
   } else {
@@ -390,6 +391,13 @@ SendQueue::Step SendQueue::start(Wqe& wqe, uint64_t now) {
   finish_next(wqe, result.status);
   if (result.status == IBV_WC_SUCCESS) count_moved(transfer);
   return Step::kNext;
+}
+
+// Whether the largest packet of the request is lost, so that the responder never has all of it.
+bool SendQueue::loses_packet(const Wqe& wqe) {
+  const uint64_t packet = std::min<uint64_t>(wqe.bytes(), 128u << qp_.attributes().path_mtu);
+  return !wqe.local() && faults_.loses_packet(qp_.shared().device, qp_.shared().port,
+                                              static_cast<uint32_t>(packet));
 }
 
 std::optional<ibv_wc_status> SendQueue::begin(Wqe& wqe) {

@@ -63,6 +63,7 @@ class SendQueue {
   void delay_at_random();
   // Completes an asynchronous transfer at the receiver. False when it has to be started again.
   bool settle(Wqe& wqe);
+  bool loses_packet(const Wqe& wqe);
   void choose_ack(Wqe& wqe);
   void await_ack(Wqe& wqe);
   // Lets a request that was delivered wait until both ends reach each other again.

@@ -24,6 +24,7 @@ enum class FaultKind {
   kLidChange,
   kClientReregister,
   kAckLost,
+  kPacketsLost,
   kPortFlap,
   kDeviceFatal,
   kDeviceRemoved,
@@ -53,6 +54,8 @@ struct FaultConfig {
   GidEntry gid;                   // the new entry; all zero: it is removed
   uint16_t lid = 0;               // for kLidChange
   double late_us = 0;             // for kAckLost: how late it arrives; 0: never
+  uint32_t from_bytes = 0;        // for kPacketsLost, as the next one
+  double for_ms = 0;              // 0: for good
   double down_ms = 0;             // for kPortFlap, as the next one
   double up_ms = 0;
   bool silent = false;                          // for kDeviceFatal and kDeviceRemoved

@@ -41,7 +41,7 @@ Cut cut_of(FaultKind kind) {
 // Such a fault happens when what it concerns meets it, which may be later than its trigger.
 bool waits_for_its_call(FaultKind kind) {
   return kind == FaultKind::kRegMrRefused || kind == FaultKind::kModifyQpRefused ||
-         kind == FaultKind::kAckLost;
+         kind == FaultKind::kAckLost || kind == FaultKind::kPacketsLost;
 }
 
 bool of_device(FaultKind kind) {
@@ -82,6 +82,7 @@ bool Faults::add(const FaultConfig& config, uint64_t since_ns) {
   if (config.at_request) fault->trigger = add_trigger(config, fault->device);
   if (config.after_bytes != 0 || config.after_ops != 0) count_moved_.store(true);
   if (config.kind == FaultKind::kAckLost) delays_acks_.store(true);
+  if (config.kind == FaultKind::kPacketsLost) loses_packets_.store(true);
   fault_count_.store(faults_.size(), std::memory_order_release);
   return true;
 }
@@ -189,6 +190,21 @@ uint64_t Faults::ack_delay_ns(uint32_t device, uint32_t port, const RequestMomen
   return 0;
 }
 
+bool Faults::loses_packet(uint32_t device, uint32_t port, uint32_t bytes) {
+  if (!loses_packets_) return false;
+  for (auto& fault : all()) {
+    const FaultConfig& config = fault->config;
+    if (config.kind != FaultKind::kPacketsLost || fault->device != device) continue;
+    if (config.port != port || bytes < config.from_bytes) continue;
+    const uint64_t since = due_ns(*fault, begun_ns_.load());
+    const uint64_t now = now_ns();
+    if (now < since || (config.for_ms != 0 && now >= since + ns_of(config.for_ms))) continue;
+    report(*fault, nullptr);
+    return true;
+  }
+  return false;
+}
+
 uint64_t Faults::serve() {
   uint64_t next = UINT64_MAX;
   uint64_t begun = begun_ns_.load();
@@ -283,6 +299,7 @@ void Faults::trigger(Fault& fault) {
     case FaultKind::kRegMrRefused:
     case FaultKind::kModifyQpRefused:
     case FaultKind::kAckLost:
+    case FaultKind::kPacketsLost:
     case FaultKind::kCompletionError:
       break;  // those whom they concern ask whether they have begun
   }

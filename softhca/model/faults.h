@@ -58,6 +58,8 @@ class Faults {
   // Returns 0, or by how many ns the acknowledgement of a request that the port delivers
   // is late: UINT64_MAX when it is lost. Counts the request.
   uint64_t ack_delay_ns(uint32_t device, uint32_t port, const RequestMoment& request);
+  // Whether a packet of so many bytes, the largest of a request of this process, is lost now.
+  bool loses_packet(uint32_t device, uint32_t port, uint32_t bytes);
   // Triggers the faults of this process whose event has been met. To be called without a lock of a
   // QP.
   void serve_events();
@@ -114,6 +116,7 @@ class Faults {
   std::atomic<uint64_t> begun_ns_{0};
   std::atomic<bool> count_moved_{false};
   std::atomic<bool> delays_acks_{false};
+  std::atomic<bool> loses_packets_{false};
   // Never reallocated: threads read the first fault_count_ while the engine adds one.
   std::vector<std::unique_ptr<Fault>> faults_;
   std::atomic<size_t> fault_count_{0};

@@ -146,5 +146,24 @@ TEST_F(Acknowledgement, OfFetchedData_IsTheDataItself) {
   EXPECT_EQ(status_of(pair.a, pair.request(IBV_WR_RDMA_READ)), IBV_WC_SUCCESS);
 }
 
+// As where a switch has a smaller MTU than the ports.
+TEST_F(Acknowledgement, LargePacketsAreLost_RequestsFailWhosePathMtuLetsThemHaveSuch) {
+  use(R"({"faults": [{"kind": "packets_lost", "device": "softhca0", "at_s": 0,
+      "from_bytes": 1025}]})");
+  for (const auto [mtu, status] :
+       {std::pair(IBV_MTU_1024, IBV_WC_SUCCESS), std::pair(IBV_MTU_2048, IBV_WC_RETRY_EXC_ERR)}) {
+    Buffers pair(2048, {.path_mtu = mtu}, {.device = 1, .path_mtu = mtu});
+    EXPECT_EQ(write_nothing(pair.a), IBV_WC_SUCCESS);
+    EXPECT_EQ(status_of(pair.a, pair.request()), status);
+  }
+}
+
+TEST_F(Acknowledgement, AllPacketsAreLostForATime_RequestArrivesOnceTheyAreNot) {
+  use(R"({"faults": [{"kind": "packets_lost", "device": "softhca0", "at_s": 0, "for_ms": 50}]})");
+  Pair pair({.timeout = 18}, {.device = 1});
+  EXPECT_EQ(write_nothing(pair.b), IBV_WC_SUCCESS) << "the other direction";
+  EXPECT_EQ(write_nothing(pair.a), IBV_WC_SUCCESS);
+}
+
 }  // namespace
 }  // namespace softhca_test

@@ -246,6 +246,11 @@ INSTANTIATE_TEST_SUITE_P(
             R"(unknown field "faults[0].late_us"; known here are: after_bytes, after_ops, at_request, at_s)"},
         Wrong{R"({"faults": [{"kind": "ack_lost", "device": "softhca0", "errno": 5}]})",
               R"(unknown field "faults[0].errno")"},
+        Wrong{R"({"faults": [{"kind": "packets_lost", "device": "softhca0", "after_ops": 5}]})",
+              R"("faults[0].at_s": accepted is a time; it is required)"},
+        Wrong{R"({"faults": [{"kind": "packets_lost", "device": "softhca0", "at_s": 0, )"
+              R"("from_bytes": 4097}]})",
+              R"("faults[0].from_bytes")"},
         Wrong{R"({"faults": [{"kind": "rate", "device": "softhca0", "count": 5}]})",
               R"(unknown field "faults[0].count")"},
         Wrong{R"({"faults": [{"kind": "reg_mr_refused", "device": "softhca0", "to": "RTR"}]})",
