@@ -168,7 +168,7 @@ struct RailsScript : RailsRun {
     if (what == kForgeEntry) {
       transport::wire::Tables& tables = at_sender ? sender_tables : receiver_tables;
       transport::wire::PairStatement& entry =
-          at_sender ? tables.of_receiver[index] : tables.of_sender[index];
+          at_sender ? tables.pairs[index].of_receiver : tables.pairs[index].of_sender;
       if (entry.serial_first == 0) entry = statement;
       return input.patch(&entry);
     }

@@ -49,6 +49,7 @@ static_assert(offsetof(PairStatement, pair) == 12, "kept_socket: unknown-pair; r
 static_assert(offsetof(PairStatement, flags) == 14, "statements: asks");
 static_assert(offsetof(PairStatement, arrived) == 16, "rails: forged-count");
 static_assert(offsetof(PairStatement, status) == 24, "statements: unknown-status");
+static_assert(offsetof(PairStatement, address.lid) == 42, "statements: other-address");
 
 constexpr std::string_view kPrefix = "fuzz_";
 

@@ -31,9 +31,11 @@ class Rails(unittest.TestCase):
         settings = {"NCCL_TOPO_FILE": f"{TOPOLOGIES}/nccl-hgx-4nic.xml"} | settings
         return environment([SOFTHCA], {"devices": hcas, "faults": list(faults), "gpu": gpu or {}}, **settings)
 
-    def start(self, environment, *arguments, dev="0", iters=10):
-        command = [TOOL, "perf", "sendrecv", "--plugin", PLUGIN, "--dev", dev, "--end", "8", "--iters",
-                   str(iters), *arguments]
+    def start(self, environment, *arguments, dev="0", iters=10, seconds=None):
+        measure = ["--end", "8", "--iters", str(iters)]
+        if seconds is not None:
+            measure = ["--begin", "64K", "--end", "64K", "--test", "bw", "--check", "--seconds", str(seconds)]
+        command = [TOOL, "perf", "sendrecv", "--plugin", PLUGIN, "--dev", dev, *measure, *arguments]
         return subprocess.Popen(command, env=environment, text=True, stdout=subprocess.PIPE,
                                 stderr=subprocess.STDOUT)
 
@@ -201,15 +203,44 @@ class Rails(unittest.TestCase):
                 self.assertNotEqual(process.returncode, 0, output)
                 self.assertNotIn("is lost: ", output)
 
-    def crossed(self, **settings):
-        """Output of two ranks on different rails."""
+    def start_ranks(self, environments, **options):
         root = free_address()
-        ranks = [self.start(self.environment(devices(), NCCL_IB_HCA=f"=mlx5_{rank}:1:{3 * rank}",
-                                             **settings),
-                            "--root", root, "--rank", str(rank)) for rank in range(2)]
+        return [self.start(one, "--root", root, "--rank", str(rank), **options)
+                for rank, one in enumerate(environments)]
+
+    def outputs(self, ranks):
         outputs = [rank.communicate(timeout=TIMEOUT_S)[0] for rank in ranks]
         self.assertEqual([rank.returncode for rank in ranks], [0, 0], outputs)
-        return outputs[0]
+        return outputs
+
+    # The runs are in parallel, since each has to last for some pauses.
+    def test_rail_returns_at_the_present_address_and_not_before_it_carries_large_packets(self):
+        flap = {"kind": "port_flap", "device": "mlx5_0", "after_ops": 200, "down_ms": 500}
+        changes = {
+            "LID": {"kind": "lid_change", "device": "mlx5_0", "after_ops": 200, "lid": 777},
+            "GID": {"kind": "gid_change", "device": "mlx5_0", "after_ops": 200, "gid_index": 3,
+                    "gid": "::ffff:10.99.99.99"}}
+        hole = {"kind": "packets_lost", "device": "mlx5_0", "at_s": 2, "for_ms": 4000, "from_bytes": 1025}
+        faults = {name: [flap, change] for name, change in changes.items()} | {"MTU": [hole]}
+        runs = {}
+        for name, of_one_end in faults.items():
+            roce = {"link_layer": "Ethernet"} if name == "GID" else {}
+            hcas = devices(mlx5_0=roce, mlx5_1=roce)
+            runs[name] = self.start_ranks(
+                [self.environment(hcas, one, NCCL_NET_GDR_LEVEL="SYS", NCCL_IB_TIMEOUT="11")
+                 for one in (of_one_end, [])], seconds=10)
+        for name, ranks in runs.items():
+            with self.subTest(name):
+                outputs = self.outputs(ranks)
+                self.assertIn(" 0 wrong", outputs[0])
+                for output in outputs:
+                    self.assertEqual(output.count(": the rail is used again after"), 1, output)
+
+    def crossed(self, **settings):
+        """Output of two ranks on different rails."""
+        return self.outputs(self.start_ranks(
+            [self.environment(devices(), NCCL_IB_HCA=f"=mlx5_{rank}:1:{3 * rank}", **settings)
+             for rank in range(2)]))[0]
 
     def test_connection_across_rails_is_logged_once(self):
         output = self.crossed()

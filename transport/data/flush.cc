@@ -39,7 +39,7 @@ void Flush::connect(const RailEnd& end, ServiceClass service, const ConnectionOp
 
 Status Flush::reconnect(const RailEnd& end, ServiceClass service,
                         const ConnectionOptions& options) const {
-  Result<wire::RailAddress> address = end.present_address();
+  Result<wire::RailAddress> address = end.present_address(options);
   if (!address) return forward_error(address);
   ibv_qp_attr reset{};
   reset.qp_state = IBV_QPS_RESET;

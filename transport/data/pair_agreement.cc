@@ -12,6 +12,9 @@ namespace {
 // long, so that a port that goes up and down does not cost a recovery each time.
 constexpr std::chrono::seconds kFirstPause{1};
 constexpr std::chrono::seconds kLongestPause{60};
+// The sender's before the next return of a pair that has carried no data, although it had to: each
+// such return costs the time of an HCA's retries.
+constexpr std::chrono::seconds kLongestPauseInVain{1800};
 // A pair that was usable for so long begins with the first pause again.
 constexpr std::chrono::seconds kStableTime{60};
 
@@ -49,12 +52,15 @@ std::string to_string(const PairCause& cause) {
     case wire::PairReason::kNotConnected:
       return "the queue pair could not be connected";
     case wire::PairReason::kProbe:
-      return std::string("the probe failed with ") + verbs::wc_status_name(cause.status);
+      return "the probe of " + std::to_string(wire::kProbeBytes) + " bytes failed with " +
+             verbs::wc_status_name(cause.status);
     case wire::PairReason::kPeer:
       return "the other end lost it";
     case wire::PairReason::kWithdrawn:
       return "the rail was given up, since memory cannot be registered on it or its objects cannot "
              "be created";
+    case wire::PairReason::kAddress:
+      return "the address of the other end's port has changed";
   }
   return "unknown";
 }
@@ -114,6 +120,20 @@ void PairAgreement::lengthen_pause(Time now) {
   pause_ = stable || pause_ < kFirstPause ? kFirstPause : std::min(2 * pause_, kLongestPause);
 }
 
+void PairAgreement::on_taken_over(bool has_lost) {
+  if (end_ == PairEnd::kReceiver || !recovered()) return;
+  if (peer_arrived_ > 0) {
+    returns_in_vain_ = 0;
+  } else if (has_lost) {
+    ++returns_in_vain_;
+  }
+}
+
+void PairAgreement::on_connected(const wire::PortAddress& own, const wire::PortAddress& peer) {
+  address_ = own;
+  connected_to_ = peer;
+}
+
 void PairAgreement::on_revived(Time) {
   if (!may_revive()) return;
   ++step_;
@@ -121,6 +141,13 @@ void PairAgreement::on_revived(Time) {
   lost_ = stopped_ = counted_ = revival_failed_ = false;
   counted_arrivals_ = 0;
   probe_ = Probe::kNone;
+  lose_if_peer_has_moved();
+}
+
+// Both ends are ready, and this one is connected to a former address. Its next attempt takes the
+// present one.
+void PairAgreement::lose_if_peer_has_moved() {
+  if (agreed_ready() && peer_address() != connected_to_) lose({wire::PairReason::kAddress});
 }
 
 void PairAgreement::on_revival_failed(Time now) {
@@ -169,6 +196,7 @@ Status PairAgreement::on_statement(const wire::PairStatement& statement, Time no
   if (Status status = check(statement); !status) return status;
   take(statement);
   if (peer_step_ == step_ + 1 && !is_down()) lose({wire::PairReason::kPeer});
+  lose_if_peer_has_moved();
   go_down_if_possible(now);
   return {};
 }
@@ -181,6 +209,7 @@ void PairAgreement::take(const wire::PairStatement& statement) {
   peer_seen_ = statement.seen;
   peer_arrived_ = statement.arrived;
   peer_cause_ = cause_of(statement);
+  peer_address_ = statement.address;
 }
 
 wire::PairStatement PairAgreement::make_statement() {
@@ -195,26 +224,30 @@ wire::PairStatement PairAgreement::make_statement() {
   statement.reason = cause_.reason;
   statement.arrived = arrived_;
   statement.status = static_cast<uint8_t>(cause_.status);
+  statement.address = address_;
   return statement;
 }
 
 bool PairAgreement::may_revive() const { return recovered() && data_path_done_ && port_active_; }
 
+// Where the other end is ready again, waiting would not spare a recovery, but perhaps data.
 PairAgreement::Time PairAgreement::revive_at() const {
-  return paused_at_ + (urgent_ ? kFirstPause : pause_);
+  std::chrono::seconds pause{0};
+  if (!peer_waits()) pause = urgent_ ? kFirstPause : pause_;
+  if (returns_in_vain_ == 0 || urgent_) return paused_at_ + pause;
+  const auto in_vain = kFirstPause * (1 << std::min(returns_in_vain_ - 1, 16));
+  return paused_at_ + std::max<std::chrono::seconds>(pause, std::min(in_vain, kLongestPauseInVain));
 }
 
-// Where the other end is ready again, waiting would not spare a recovery.
 PairAction PairAgreement::next(Time now) const {
   if (lost_ && !stopped_) return PairAction::kStop;
-  if (may_revive() && (peer_waits() || now >= revive_at())) return PairAction::kRevive;
+  if (may_revive() && now >= revive_at()) return PairAction::kRevive;
   if (awaits_probe() && probe_ == Probe::kNone) return PairAction::kProbe;
   return PairAction::kNone;
 }
 
 PairAgreement::Time PairAgreement::deadline() const {
-  if (!may_revive()) return Time::max();
-  return peer_waits() ? paused_at_ : revive_at();
+  return may_revive() ? revive_at() : Time::max();
 }
 
 }  // namespace gdr::transport

@@ -45,8 +45,8 @@ enum class PairAction : uint8_t {
   // Move the QP through RESET to RTS for epoch() + 1, receives posted, then call on_revived; or
   // on_revival_failed.
   kRevive,
-  // Post a signalled write of no bytes, then call on_probe_posted, and on_probe_completed when it
-  // completes. A post that fails is a failure of the pair.
+  // Post a signalled write of wire::kProbeBytes, then call on_probe_posted, and on_probe_completed
+  // when it completes. A post that fails is a failure of the pair.
   kProbe,
 };
 
@@ -78,13 +78,19 @@ class PairAgreement {
   void on_stopped(Time now);
   // Receiver: all arrivals of the epoch are counted. Only after on_stopped.
   void on_counted(uint64_t arrived, Time now);
-  // The data path has taken over what was missing (recovered() was true): nothing that it still has
-  // to do concerns the epoch that ended.
+  // Sender, with recovered(): the data path has taken over what was missing. has_lost: chunks that
+  // were posted on the pair have to be sent again.
+  void on_taken_over(bool has_lost);
+  // Nothing that the data path still has to do concerns the epoch that ended (recovered() was
+  // true).
   void on_data_path_done() { data_path_done_ = recovered(); }
   // Whether the pair's port is active, so that it may be tried again; true at first.
   void set_port_active(bool active) { port_active_ = active; }
   // No pair of the connection is usable: this one is tried again after the first pause each time.
   void set_urgent(bool urgent) { urgent_ = urgent; }
+  // The QP is connected: with that address of this end's port, which is stated, to that one of the
+  // peer's. In epoch 0 by the handshake, and before each on_revived.
+  void on_connected(const wire::PortAddress& own, const wire::PortAddress& peer);
   void on_revived(Time now);
   // An attempt was in vain; the next one comes after a longer pause.
   void on_revival_failed(Time now);
@@ -131,6 +137,10 @@ class PairAgreement {
   // end, that one's cause.
   const PairCause& cause() const { return cause_; }
   const PairCause& peer_cause() const { return peer_cause_; }
+  // Of the peer's port, as the peer has stated it last.
+  const wire::PortAddress& peer_address() const {
+    return peer_serial_ == 0 ? connected_to_ : peer_address_;
+  }
 
   // ---- what this end states
   // This end has taken a step since its last statement, or the other end has asked for one.
@@ -155,6 +165,7 @@ class PairAgreement {
   Status check(const wire::PairStatement& statement) const;
   void take(const wire::PairStatement& statement);
   void lose(PairCause cause);
+  void lose_if_peer_has_moved();
   void go_down_if_possible(Time now);
   void lengthen_pause(Time now);
 
@@ -176,9 +187,13 @@ class PairAgreement {
   bool due_ = false;
   Probe probe_ = Probe::kNone;
   std::chrono::seconds pause_{0};
+  int returns_in_vain_ = 0;  // sender: epochs in turn whose chunks were all lost
   Time paused_at_{};
   Time ready_since_{};
+  wire::PortAddress address_{};
+  wire::PortAddress connected_to_{};
   // The other end, as its newest statement says.
+  wire::PortAddress peer_address_{};
   uint32_t peer_serial_ = 0;
   uint32_t peer_step_ = 0;
   uint32_t peer_seen_ = 0;

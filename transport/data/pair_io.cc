@@ -56,21 +56,23 @@ bool PairIo::is_port_active(uint32_t pair) const {
   return device.hca->port_states().is_active(device.port, is_.options->now());
 }
 
-bool PairIo::is_held_unreachable(uint32_t pair) const {
+bool PairIo::is_held_unreachable(uint32_t pair, const wire::PortAddress& peer) const {
   if (is_.unreachable == nullptr) return false;
-  const wire::RailAddress& remote = is_.peer->rail[at(pair).peer_rail];
+  const wire::RailAddress remote = wire::at_address(peer_rail(pair), peer);
   return is_.unreachable->contains(rail_of(pair).address(), remote, is_.options->now());
 }
 
-Status PairIo::revive(uint32_t pair, uint32_t epoch) const {
-  const QueuePair& queue_pair = at(pair);
+Result<wire::PortAddress> PairIo::revive(uint32_t pair, uint32_t epoch,
+                                         const wire::PortAddress& peer) const {
   const RailEnd& rail = rail_of(pair);
-  ibv_qp* qp = queue_pair.qp.get();
-  Result<wire::RailAddress> local = rail.present_address();
+  ibv_qp* qp = at(pair).qp.get();
+  Result<wire::RailAddress> local = rail.present_address(*is_.options);
   if (!local) return forward_error(local);
-  const wire::RailAddress& remote = is_.peer->rail[queue_pair.peer_rail];
-  if (Status status = change(to_plain_state(rail, qp, IBV_QPS_RESET)); !status) return status;
-  if (Status status = change(to_init(rail.device(), qp, *is_.options)); !status) return status;
+  const wire::RailAddress remote = wire::at_address(peer_rail(pair), peer);
+  Status ready = check_rail_pair(*local, remote);
+  if (ready) ready = change(to_plain_state(rail, qp, IBV_QPS_RESET));
+  if (ready) ready = change(to_init(rail.device(), qp, *is_.options));
+  if (!ready) return forward_error(ready);
   const uint64_t wr_id = encode(WorkId{WorkKind::kReceive, pair, epoch, 0});
   for (int posted = 0; posted < is_.receives; posted += RailSet::kReceiveBatch) {
     const int count = std::min(RailSet::kReceiveBatch, is_.receives - posted);
@@ -86,16 +88,17 @@ Status PairIo::revive(uint32_t pair, uint32_t epoch) const {
                            is_.service};
   StateChange to_receive = to_ready_to_receive(rail.device(), qp, path);
   to_receive.before = is_.before_receiving ? is_.before_receiving(pair) : nullptr;
-  if (Status status = resolve(*local, pair, std::move(to_receive)); !status) return status;
-  return change(to_ready_to_send(rail.device(), qp, path, *is_.options));
+  Status connected = resolve(*local, remote, std::move(to_receive));
+  if (connected) connected = change(to_ready_to_send(rail.device(), qp, path, *is_.options));
+  if (!connected) return forward_error(connected);
+  return wire::port_address(*local);
 }
 
 // On RoCE the change to RTR needs the peer's address.
-Status PairIo::resolve(const wire::RailAddress& local, uint32_t pair,
+Status PairIo::resolve(const wire::RailAddress& local, const wire::RailAddress& remote,
                        StateChange to_receive) const {
   Status changed = change(std::move(to_receive));
   if (is_.unreachable == nullptr) return changed;
-  const wire::RailAddress& remote = is_.peer->rail[at(pair).peer_rail];
   if (changed) {
     is_.unreachable->remove(local, remote);
   } else if (changed.error().sys_errno == ETIMEDOUT) {
@@ -116,15 +119,12 @@ Status PairIo::change(StateChange change) const {
                     err);
 }
 
-// The keys are not used, but valid, in case that an HCA looks at them.
-int PairIo::post_probe(uint32_t pair, uint64_t wr_id) const {
+// Without bytes the keys are not used, but valid, in case that an HCA looks at them.
+int PairIo::post_probe(uint32_t pair, uint64_t wr_id, size_t bytes) const {
   const QueuePair& queue_pair = at(pair);
-  WriteRequest request(queue_pair, RdmaWrite{.source = 0,
-                                             .bytes = 0,
-                                             .lkey = 0,
-                                             .target = is_.peer->tables_address,
-                                             .rkey = queue_pair.peer_tables_rkey,
-                                             .cpu_readable = false});
+  const RailTables& tables = *is_.tables;
+  WriteRequest request(queue_pair,
+                       tables.copy_to_peer(tables->scratch.data(), bytes, *is_.peer, queue_pair));
   request.wr().wr_id = wr_id;
   request.wr().send_flags |= IBV_SEND_SIGNALED;
   return post(queue_pair, &request.wr());
@@ -134,8 +134,8 @@ int PairIo::post_statement(uint32_t carrier, const wire::PairStatement& statemen
                            uint64_t wr_id) const {
   const QueuePair& queue_pair = at(carrier);
   const RailTables& tables = *is_.tables;
-  wire::PairStatement& own = is_.end == PairEnd::kSender ? tables->of_sender[statement.pair]
-                                                         : tables->of_receiver[statement.pair];
+  wire::PairStatements& both = tables->pairs[statement.pair];
+  wire::PairStatement& own = is_.end == PairEnd::kSender ? both.of_sender : both.of_receiver;
   own = statement;
   WriteRequest request(queue_pair, tables.copy_to_peer(&own, 1, *is_.peer, queue_pair));
   request.wr().wr_id = wr_id;
@@ -144,14 +144,14 @@ int PairIo::post_statement(uint32_t carrier, const wire::PairStatement& statemen
 }
 
 const wire::PairStatement& PairIo::peer_statement(uint32_t pair) const {
-  const RailTables& tables = *is_.tables;
-  return is_.end == PairEnd::kSender ? tables->of_receiver[pair] : tables->of_sender[pair];
+  const wire::PairStatements& both = (*is_.tables)->pairs[pair];
+  return is_.end == PairEnd::kSender ? both.of_receiver : both.of_sender;
 }
 
 std::string PairIo::port_text(uint32_t pair) const { return to_string(rail_of(pair).device()); }
 
 std::string PairIo::peer_text(uint32_t pair) const {
-  const wire::RailAddress& remote = is_.peer->rail[at(pair).peer_rail];
+  const wire::RailAddress& remote = peer_rail(pair);
   return std::string(is_.peer->host) + " " + remote.hca + ":" + std::to_string(remote.port);
 }
 

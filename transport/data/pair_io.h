@@ -71,14 +71,25 @@ class PairIo {
   bool is_reset(uint32_t pair) const { return at(pair).qp->state == IBV_QPS_RESET; }
   // Whether the port of the pair's rail is active, or was a second before (PortStates). May block.
   bool is_port_active(uint32_t pair) const;
-  // Whether the peer's address could not be resolved from the pair's port shortly before, by this
-  // connection or another one, so that revive() would most likely block and fail.
-  bool is_held_unreachable(uint32_t pair) const;
-  // Moves a QP in ERROR through RESET to RTS for that epoch, with its receives posted. May block
-  // while the kernel resolves the peer's address.
-  Status revive(uint32_t pair, uint32_t epoch) const;
-  // Posts a signalled write of no bytes. Returns an errno value; 0 is success.
-  int post_probe(uint32_t pair, uint64_t wr_id) const;
+  // The addresses of both ports in the handshake.
+  wire::PortAddress first_address(uint32_t pair) const {
+    return wire::port_address(rail_of(pair).address());
+  }
+  wire::PortAddress peer_first_address(uint32_t pair) const {
+    return wire::port_address(peer_rail(pair));
+  }
+  // Whether that address of the peer's port could not be resolved from the pair's port shortly
+  // before, by this connection or another one, so that revive() would most likely block and fail.
+  bool is_held_unreachable(uint32_t pair, const wire::PortAddress& peer) const;
+  // Moves a QP in ERROR through RESET to RTS for that epoch, connected to that address of the
+  // peer's port, with its receives posted. Returns the present address of this end's port. An error
+  // where the two ports cannot reach each other, as in the handshake. May block while the kernel
+  // resolves the peer's address.
+  Result<wire::PortAddress> revive(uint32_t pair, uint32_t epoch,
+                                   const wire::PortAddress& peer) const;
+  // Posts a signalled write into the peer's scratch, of wire::kProbeBytes or of none. Returns an
+  // errno value; 0 is success.
+  int post_probe(uint32_t pair, uint64_t wr_id, size_t bytes) const;
   // Writes a statement into the peer's tables over the pair `carrier`. Returns an errno value.
   int post_statement(uint32_t carrier, const wire::PairStatement& statement, uint64_t wr_id) const;
   // What the peer has written about the pair last.
@@ -93,8 +104,12 @@ class PairIo {
  private:
   QueuePair& at(uint32_t pair) const { return is_.rails->pair(pair); }
   const RailEnd& rail_of(uint32_t pair) const { return (*is_.rails)[at(pair).rail]; }
+  const wire::RailAddress& peer_rail(uint32_t pair) const {
+    return is_.peer->rail[at(pair).peer_rail];
+  }
   Status change(StateChange change) const;
-  Status resolve(const wire::RailAddress& local, uint32_t pair, StateChange to_receive) const;
+  Status resolve(const wire::RailAddress& local, const wire::RailAddress& remote,
+                 StateChange to_receive) const;
 
   PairSetUp is_;
 };

@@ -11,21 +11,22 @@
 namespace gdr::transport {
 namespace {
 
-void log_unmet_preference(const Device& device, const GidEntry& chosen,
+void log_unmet_preference(const Device& device, const wire::RailAddress& address,
                           const GidPreference& preference) {
+  if (address.ethernet == 0) return;
+  const GidEntry chosen{address.gid_index, address.gid, static_cast<GidType>(address.gid_type)};
   const std::string lacks = unmet_preference(chosen, preference);
   if (lacks.empty()) return;
   GDR_INFO(log::kNet, "%s: GID index %d: %s", to_string(device).c_str(), chosen.index,
            lacks.c_str());
 }
 
-Result<wire::RailAddress> resolve_address(const Device& device, const ConnectionOptions& options) {
+Result<wire::RailAddress> resolve_address(const Device& device, const GidPreference& preference) {
   const HcaContext& hca = *device.hca;
   Result<PortState> state = query_port_state(hca.api(), hca.context(), device.port);
   if (!state) return forward_error(state);
-  Result<GidEntry> gid = hca.gids().resolve(device.port, *state, options.gid);
+  Result<GidEntry> gid = hca.gids().resolve(device.port, *state, preference);
   if (!gid) return forward_error(gid);
-  if (state->ethernet) log_unmet_preference(device, *gid, options.gid);
   wire::RailAddress address{};
   std::snprintf(address.hca, sizeof(address.hca), "%s", hca.name().c_str());
   std::copy(gid->gid.begin(), gid->gid.end(), address.gid.begin());
@@ -57,8 +58,9 @@ Result<RailEnd> RailEnd::create(const Device& device, uint32_t rail, const RailS
                                 const ConnectionOptions& options) {
   RailEnd end;
   end.device_ = device;
-  Result<wire::RailAddress> address = resolve_address(device, options);
+  Result<wire::RailAddress> address = resolve_address(device, options.gid);
   if (!address) return forward_error(address);
+  log_unmet_preference(device, *address, options.gid);
   end.address_ = *address;
 
   const HcaContext& hca = *device.hca;
@@ -81,20 +83,15 @@ Result<RailEnd> RailEnd::create(const Device& device, uint32_t rail, const RailS
   return end;
 }
 
-Result<wire::RailAddress> RailEnd::present_address() const {
-  const HcaContext& hca = *device_.hca;
-  Result<PortState> state = query_port_state(hca.api(), hca.context(), device_.port);
-  if (!state) return forward_error(state);
-  if (!state->ethernet) return address_;
-  const auto type = static_cast<GidType>(address_.gid_type);
-  const std::optional<int> index = hca.gids().find(device_.port, *state, address_.gid, type);
-  if (!index) {
-    return fail(Code::kSystem, to_string(device_) + " does not have the GID " +
-                                   to_string(address_.gid) + " of the handshake any more");
+Result<wire::RailAddress> RailEnd::present_address(const ConnectionOptions& options) const {
+  GidPreference preference = options.gid;
+  if (preference.forced_index >= 0 && address_.ethernet != 0) {
+    const auto type = static_cast<GidType>(address_.gid_type);
+    GidCache& gids = device_.hca->gids();
+    preference.forced_index = gids.find(device_.port, device_.state, address_.gid, type)
+                                  .value_or(preference.forced_index);
   }
-  wire::RailAddress present = address_;
-  present.gid_index = static_cast<uint8_t>(*index);
-  return present;
+  return resolve_address(device_, preference);
 }
 
 std::string to_string(const wire::RailAddress& address) {

@@ -27,10 +27,10 @@ class RailEnd {
   const Device& device() const { return device_; }
   // tables_rkey is zero: RailTables fills it in.
   const wire::RailAddress& address() const { return address_; }
-  // Returns the address with the index at which the port has its GID at present. Entries move
-  // within the table of a RoCE port when its link goes down and comes back; their value is what the
-  // peer addresses. An error where the port has the GID no more.
-  Result<wire::RailAddress> present_address() const;
+  // Returns the address of the port at present, chosen as that of the handshake was. Entries move
+  // within the table of a RoCE port when its link goes down and comes back, so that a GID which was
+  // chosen by its index (NCCL_IB_GID_INDEX) is looked for first. tables_rkey is zero.
+  Result<wire::RailAddress> present_address(const ConnectionOptions& options) const;
   ibv_cq* cq() const { return cq_.get(); }
   std::vector<QueuePair>& qps() { return qps_; }
   const std::vector<QueuePair>& qps() const { return qps_; }

@@ -61,6 +61,15 @@ void RailLog::late(const std::string& port_name, const std::string& peer,
   GDR_WARN("%s", text.c_str());
 }
 
+void RailLog::stays_lost(const std::string& port, const std::string& peer,
+                         const std::string& reason) {
+  {
+    std::lock_guard lock(mutex_);
+    if (std::exchange(ports_[port].stays_lost, true)) return;
+  }
+  GDR_WARN("%s", stays_lost_text(port, peer, reason).c_str());
+}
+
 void RailLog::on_tick(Clock::time_point now) {
   Lines lines;
   {
@@ -107,7 +116,7 @@ void RailLog::take_losses(Port& port, Lines* lines) {
 
 void RailLog::take_return(const std::string& name, Port& port, Lines* lines) {
   const Return back = *std::exchange(port.back, std::nullopt);
-  port.is_lost = false;
+  port.is_lost = port.stays_lost = false;
   const auto away = std::chrono::duration_cast<std::chrono::milliseconds>(back.away);
   lines->push_back({Level::kInfo, name + " <-> " + ports_text(back.peers) +
                                       ": the rail is used again after " + seconds_text(away)});

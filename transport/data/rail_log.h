@@ -38,6 +38,9 @@ class RailLog {
   void late(const std::string& port, const std::string& peer, std::chrono::milliseconds lateness,
             Clock::time_point now);
   static constexpr std::chrono::minutes kLateEpisode{10};
+  // A rail of an active port has not returned for long. Warned of at once, and once until one of
+  // the port's rails returns.
+  void stays_lost(const std::string& port, const std::string& peer, const std::string& reason);
   // Writes what has been collected for a second. Called at deadline(), or some time later.
   void on_tick(Clock::time_point now);
   Clock::time_point deadline() const {
@@ -70,6 +73,7 @@ class RailLog {
     // Written.
     std::map<std::string, Clock::time_point> lost_peers;  // that are not reached yet, since when
     bool is_lost = false;                                 // no rail of it has returned since
+    bool stays_lost = false;                              // which was warned of
     int times = 0;                                        // it was lost since the last warning
     Clock::time_point lost_at{};
     std::optional<Clock::time_point> warned_at;

@@ -5,7 +5,6 @@
 #include <utility>
 
 namespace gdr::transport {
-namespace {
 
 Status check_rail_pair(const wire::RailAddress& local, const wire::RailAddress& remote) {
   const auto both = [&] { return to_string(local) + " and the peer's " + to_string(remote); };
@@ -29,8 +28,6 @@ Status check_rail_pair(const wire::RailAddress& local, const wire::RailAddress& 
   }
   return {};
 }
-
-}  // namespace
 
 Status RailSet::add(const Device& device, const RailSpec& spec, const ConnectionOptions& options) {
   Result<RailEnd> rail =

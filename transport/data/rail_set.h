@@ -10,6 +10,9 @@
 
 namespace gdr::transport {
 
+// Checks that two ports can reach each other: one link layer, RoCE version and address family.
+Status check_rail_pair(const wire::RailAddress& local, const wire::RailAddress& remote);
+
 // The wire protocol has room for wire::kMaxRails rails in a connection, and the numbers of both
 // ends may differ: QP i of one end is connected to QP i of the other, and each end says which rail
 // of its own that is on.
@@ -59,8 +62,7 @@ class RailSet {
   // Checks that the peer has the same number of QPs. The peer's end is one that Frame::end_point()
   // has checked.
   Status check_peer(const wire::EndPoint& peer) const;
-  // Checks that the two ports of a pair of QPs can reach each other: one link layer, RoCE version
-  // and address family.
+  // check_rail_pair() of the two ports of a pair of QPs.
   Status check_pair(size_t index, const wire::EndPoint& peer) const;
   // Notes for each QP on which rail of the peer its counterpart is.
   void set_peer_rails(const wire::EndPoint& peer);

@@ -7,7 +7,9 @@ namespace gdr::transport {
 
 Result<RailTables> RailTables::create(const RailSet& rails, bool statements, size_t* failed_rail) {
   RailTables tables;
-  const size_t bytes = statements ? sizeof(wire::Tables) : offsetof(wire::Tables, of_sender);
+  const size_t pairs = rails.pair_count() * sizeof(wire::PairStatements);
+  const size_t bytes =
+      statements ? offsetof(wire::Tables, pairs) + pairs : offsetof(wire::Tables, scratch);
   tables.memory_ = rails[0].device().hca->pages().allocate<wire::Tables>(bytes);
   for (size_t rail = 0; rail < rails.size(); ++rail) {
     Result<verbs::UniqueMr> mr =

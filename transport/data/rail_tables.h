@@ -15,9 +15,10 @@ namespace gdr::transport {
 class RailTables {
  public:
   // Allocates zeroed tables and registers them on each rail, without relaxed ordering: a slot's
-  // last word must not become visible before the words in front of it. statements: with the tables
-  // of PairStatements, which only a connection that recovers pairs has; they are the last part, and
-  // nothing refers to them otherwise. failed_rail: where one cannot register them, its index.
+  // last word must not become visible before the words in front of it. statements: with the scratch
+  // of probes and the statements about the pairs, which only a connection that recovers pairs has;
+  // they are the last part, and nothing refers to them otherwise. failed_rail: where one cannot
+  // register them, its index.
   static Result<RailTables> create(const RailSet& rails, bool statements,
                                    size_t* failed_rail = nullptr);
 

@@ -24,6 +24,9 @@ void Recovery::begin(std::shared_ptr<PeerLink> link, const std::vector<uint32_t>
   const Clock::time_point now = this->now();
   std::unique_lock lock(mutex_);
   link_ = std::move(link);
+  for (uint32_t i = 0; i < pairs_.size(); ++i) {
+    pairs_[i].agreement.on_connected(io_.first_address(i), io_.peer_first_address(i));
+  }
   for (uint32_t pair : not_connected) {
     pairs_[pair].agreement.on_failure({wire::PairReason::kNotConnected});
   }
@@ -95,6 +98,7 @@ void Recovery::finish(uint32_t index, const MovedWork& moved) {
   if (closed_) return;
   Pair& pair = pairs_[index];
   pair.known = Known::kFinished;
+  pair.agreement.on_taken_over(moved.chunks > 0);
   log_loss(index, &moved);
   run(now());
 }

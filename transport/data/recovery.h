@@ -53,6 +53,10 @@ struct RecoveryHooks {
   std::function<void(const std::string& port, const std::string& peer,
                      std::chrono::milliseconds lateness)>
       rail_late = nullptr;
+  // A rail has not returned for a minute or more although its port is active: to be logged
+  // likewise, once until it does. reason: with its fix. port and peer: as in RailLoss. May be null.
+  std::function<void(const std::string& port, const std::string& peer, const std::string& reason)>
+      rail_stays_lost = nullptr;
   // A pair on a port of this end, "mlx5_0:1", was lost or is late: the port's hardware counters may
   // show why. May be null.
   std::function<void(const std::string& port)> port_suspected = nullptr;
@@ -237,22 +241,23 @@ class Recovery {
     explicit Pair(PairAgreement a) : agreement(a) {}
     PairAgreement agreement;
     Known known = Known::kUsing;
-    bool stopped = false;         // the QP is in ERROR, in this epoch
-    bool flush_seen = false;      // receiver: all arrivals are counted
-    bool counted = false;         // and stated
-    bool drained = false;         // nothing of the epoch that ended is left in the CQ
-    bool marker_posted = false;   // in this epoch; false where the HCA refused it
-    bool marker_seen = false;     // the last completion of the send queue
-    uint64_t flushed = 0;         // receives
-    bool hopeless = false;        // its HCA or QP is gone, or the CQ cannot be polled
-    int stop_error = 0;           // errno value with which the QP was not moved to ERROR
-    Clock::time_point stop_at{};  // when to try that again
-    uint32_t awaits_empty = 0;    // awaits_empty_ since it is so of this pair; 0: it is not
-    bool reviving = false;        // revive_pairs() is to revive it, or does
-    bool withdrawn = false;       // this end has given its rail up
-    bool logged = false;          // the loss, since the pair was used last
-    bool revival_logged = false;  // a revival that failed, since then
-    int reserved = 0;             // entries of its send queue in use by probes and statements
+    bool stopped = false;              // the QP is in ERROR, in this epoch
+    bool flush_seen = false;           // receiver: all arrivals are counted
+    bool counted = false;              // and stated
+    bool drained = false;              // nothing of the epoch that ended is left in the CQ
+    bool marker_posted = false;        // in this epoch; false where the HCA refused it
+    bool marker_seen = false;          // the last completion of the send queue
+    uint64_t flushed = 0;              // receives
+    bool hopeless = false;             // its HCA or QP is gone, or the CQ cannot be polled
+    int stop_error = 0;                // errno value with which the QP was not moved to ERROR
+    Clock::time_point stop_at{};       // when to try that again
+    uint32_t awaits_empty = 0;         // awaits_empty_ since it is so of this pair; 0: it is not
+    bool reviving = false;             // revive_pairs() is to revive it, or does
+    bool withdrawn = false;            // this end has given its rail up
+    bool logged = false;               // the loss, since the pair was used last
+    bool revival_logged = false;       // a revival that failed, since then
+    Clock::time_point unused_since{};  // with `logged`
+    int reserved = 0;                  // entries of its send queue in use by probes and statements
     std::optional<Clock::time_point> flushed_at;  // in ERROR; the cause is still to be seen
     std::optional<Clock::time_point> lost_at;
     Clock::time_point revived_at{};
@@ -297,7 +302,8 @@ class Recovery {
   bool is_most_likely_in_vain(uint32_t index, Clock::time_point now, const SlowPaths& slow) const;
   void revive(uint32_t index, Clock::time_point now, SlowPaths& slow,
               std::unique_lock<std::mutex>& lock);
-  Status connect_again(uint32_t index, std::unique_lock<std::mutex>& lock);
+  Result<wire::PortAddress> connect_again(uint32_t index, const wire::PortAddress& peer,
+                                          std::unique_lock<std::mutex>& lock);
   void stop_again(uint32_t index);
   void probe(uint32_t index);
   void check_arrivals(uint32_t index);
@@ -339,7 +345,7 @@ class Recovery {
   RailLoss describe_loss(uint32_t index, const MovedWork* moved) const;
   std::vector<std::string> usable_ports(uint32_t but) const;
   bool is_explained(uint32_t index) const;
-  void log_failed_revival(uint32_t index, const std::string& reason);
+  void log_failed_revival(uint32_t index, const std::string& reason, Clock::time_point now);
   void log_return(uint32_t index);
   void fail(Code code, const std::string& what);
 

@@ -50,19 +50,21 @@ bool Recovery::is_most_likely_in_vain(uint32_t index, Clock::time_point now,
   const bool urgent = !is_any_usable();
   if (agreement.peer_waits()) return false;
   if (slow.is_paused(io_.path_text(index), now, urgent)) return true;
-  return !urgent && !agreement.peer_is_ahead() && io_.is_held_unreachable(index);
+  return !urgent && !agreement.peer_is_ahead() &&
+         io_.is_held_unreachable(index, agreement.peer_address());
 }
 
 void Recovery::revive(uint32_t index, Clock::time_point now, SlowPaths& slow,
                       std::unique_lock<std::mutex>& lock) {
   const Clock::time_point began = Clock::now();
-  const Status revived = connect_again(index, lock);
+  const wire::PortAddress peer = pairs_[index].agreement.peer_address();
+  const Result<wire::PortAddress> revived = connect_again(index, peer, lock);
   if (closed_) return;
   Pair& pair = pairs_[index];
   const Clock::duration took = Clock::now() - began;
   if (!revived) {
     slow.on_failure(io_.path_text(index), now + took, took);
-    log_failed_revival(index, revived.error().text);
+    log_failed_revival(index, revived.error().text, now + took);
     return pair.agreement.on_revival_failed(now + took);
   }
   slow.on_success(io_.path_text(index));
@@ -70,6 +72,7 @@ void Recovery::revive(uint32_t index, Clock::time_point now, SlowPaths& slow,
   if (link_->failed() || pair.agreement.next(Clock::time_point::max()) != PairAction::kRevive) {
     return stop_again(index);
   }
+  pair.agreement.on_connected(*revived, peer);
   pair.agreement.on_revived(now + took);
   pair.stopped = pair.flush_seen = pair.counted = false;
   pair.drained = pair.marker_posted = pair.marker_seen = false;
@@ -82,14 +85,15 @@ void Recovery::revive(uint32_t index, Clock::time_point now, SlowPaths& slow,
 
 // The QP is used without the mutex, since the kernel may take seconds to resolve an address;
 // nothing else uses it then: the data path has finished with it, and close() waits.
-Status Recovery::connect_again(uint32_t index, std::unique_lock<std::mutex>& lock) {
+Result<wire::PortAddress> Recovery::connect_again(uint32_t index, const wire::PortAddress& peer,
+                                                  std::unique_lock<std::mutex>& lock) {
   const uint32_t epoch = pairs_[index].agreement.epoch() + 1;
   const UseOfRails use(this, &lock);
   arrivals_[index].count.store(0, std::memory_order_relaxed);
   arrivals_[index].receives.store(static_cast<uint64_t>(io_.receives()), std::memory_order_relaxed);
   arrivals_[index].stopped.store(false, std::memory_order_relaxed);
   arrivals_[index].epoch.store(epoch & kEpochMask, std::memory_order_release);
-  return io_.revive(index, epoch);
+  return io_.revive(index, epoch, peer);
 }
 
 // A QP in RESET flushes nothing. Where the HCA refuses, that does no harm: the peer sends nothing

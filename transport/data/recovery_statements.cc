@@ -23,7 +23,7 @@ void Recovery::prove_standby(const std::vector<uint32_t>& not_connected) {
   for (uint32_t i = 0; i < pairs_.size(); ++i) {
     if (!io_.stands_by(i) || std::ranges::find(not_connected, i) != not_connected.end()) continue;
     const WorkId id{WorkKind::kProbe, i, 0, kStandbyProbe};
-    if (io_.post_probe(i, encode(id)) == 0) ++pairs_[i].reserved;
+    if (io_.post_probe(i, encode(id), wire::kProbeBytes) == 0) ++pairs_[i].reserved;
   }
 }
 
@@ -33,8 +33,8 @@ bool Recovery::probe_peer() {
   const std::optional<uint32_t> carrier = choose_carrier();
   if (!carrier) return false;
   const uint32_t epoch = pairs_[*carrier].agreement.epoch();
-  if (io_.post_probe(*carrier, encode(WorkId{WorkKind::kProbe, *carrier, epoch, kPeerProbe})) != 0)
-    return false;
+  const WorkId id{WorkKind::kProbe, *carrier, epoch, kPeerProbe};
+  if (io_.post_probe(*carrier, encode(id), 0) != 0) return false;
   ++pairs_[*carrier].reserved;
   peer_probe_on_ = carrier;
   return true;
@@ -102,7 +102,7 @@ std::optional<uint32_t> Recovery::choose_carrier() {
 void Recovery::probe(uint32_t index) {
   Pair& pair = pairs_[index];
   const WorkId id{WorkKind::kProbe, index, pair.agreement.epoch(), kReturnProbe};
-  if (io_.post_probe(index, encode(id)) != 0) {
+  if (io_.post_probe(index, encode(id), wire::kProbeBytes) != 0) {
     return pair.agreement.on_failure({wire::PairReason::kPost});
   }
   ++pair.reserved;

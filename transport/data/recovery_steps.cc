@@ -20,6 +20,8 @@ constexpr milliseconds kSeldom{100};
 constexpr std::chrono::seconds kSeldomAfter{5};
 // A loss is logged after this time even if its recovery is not finished.
 constexpr milliseconds kLogAfter{1000};
+// A rail that has not returned for so long is warned of where its port is active.
+constexpr std::chrono::seconds kStaysLostAfter{60};
 
 }  // namespace
 
@@ -83,8 +85,9 @@ void Recovery::note_loss(uint32_t index, Clock::time_point now) {
   if (peer_probe_on_ == index) peer_probe_on_.reset();
   if (pair.logged) {
     // It was not used since the last loss.
-    return log_failed_revival(index, to_string(pair.agreement.cause()));
+    return log_failed_revival(index, failed_return_text(pair.agreement.cause()), now);
   }
+  pair.unused_since = now;
   std::atomic<uint64_t>& losses = counters_[io_.rail(index)].losses;
   losses.store(losses.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
 }
@@ -181,9 +184,18 @@ bool Recovery::is_explained(uint32_t index) const {
          (is_given_up(here) || (peers && is_given_up(agreement.peer_cause().reason)));
 }
 
-// Once until the pair is used again: it is tried again and again.
-void Recovery::log_failed_revival(uint32_t index, const std::string& reason) {
-  if (std::exchange(pairs_[index].revival_logged, true)) return;
+// Once until the pair is used again: it is tried again and again. Where the peer's port is down,
+// its loss has been logged with that.
+void Recovery::log_failed_revival(uint32_t index, const std::string& reason,
+                                  Clock::time_point now) {
+  Pair& pair = pairs_[index];
+  const bool port_down = port_down_[io_.rail(index)] ||
+                         (pair.agreement.peer_cause().reason == wire::PairReason::kPortDown &&
+                          !pair.agreement.peer_is_ahead());
+  if (hooks_.rail_stays_lost && !port_down && now - pair.unused_since >= kStaysLostAfter) {
+    hooks_.rail_stays_lost(io_.port_text(index), io_.peer_text(index), reason);
+  }
+  if (std::exchange(pair.revival_logged, true)) return;
   GDR_INFO(log::kNet, "%s is not usable again yet: %s", io_.path_text(index).c_str(),
            reason.c_str());
 }

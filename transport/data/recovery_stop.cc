@@ -140,7 +140,7 @@ void Recovery::post_marker(uint32_t index) {
   Pair& pair = pairs_[index];
   if (pair.marker_posted || pair.drained || pair.hopeless || io_.is_reset(index)) return;
   const uint64_t id = encode(WorkId{WorkKind::kProbe, index, pair.agreement.epoch(), kMarker});
-  pair.marker_posted = io_.post_probe(index, id) == 0;
+  pair.marker_posted = io_.post_probe(index, id, 0) == 0;
 }
 
 // A QP that returns must find nothing of its last epoch in the CQ. Not every driver removes that at

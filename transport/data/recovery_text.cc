@@ -50,6 +50,19 @@ LikelyCause likely_cause_of(ibv_wc_status status) {
   return {kRank, parts.text, parts.fix};
 }
 
+// Whether a probe was not answered, or the answer was lost.
+bool is_timeout(const PairCause& cause) {
+  return cause.reason == wire::PairReason::kProbe &&
+         (cause.status == IBV_WC_RETRY_EXC_ERR || cause.status == IBV_WC_RESP_TIMEOUT_ERR);
+}
+
+LikelyCause large_packets_are_lost() {
+  return {2,
+          "the peer's port cannot be reached, or large packets are dropped on the way, as by a "
+          "switch whose MTU is smaller than that of the ports",
+          "compare the MTU of all ports and switches (`ping -M do -s <bytes>` on RoCE)"};
+}
+
 LikelyCause likely_cause(const PairCause& cause) {
   switch (cause.reason) {
     case wire::PairReason::kPortDown:
@@ -59,6 +72,7 @@ LikelyCause likely_cause(const PairCause& cause) {
       return {1, "the HCA has failed or was removed", "look at `dmesg`"};
     case wire::PairReason::kCompletion:
     case wire::PairReason::kProbe:
+      if (is_timeout(cause)) return large_packets_are_lost();
       if (cause.status == IBV_WC_WR_FLUSH_ERR) break;
       return likely_cause_of(cause.status);
     case wire::PairReason::kNotConnected:
@@ -70,6 +84,7 @@ LikelyCause likely_cause(const PairCause& cause) {
     case wire::PairReason::kQueuePair:
     case wire::PairReason::kPost:
     case wire::PairReason::kPeer:
+    case wire::PairReason::kAddress:
     case wire::PairReason::kNone:
       break;
   }
@@ -146,19 +161,6 @@ std::string in_order_text(std::vector<LikelyCause> causes) {
   return text;
 }
 
-// Whether packets were sent and not answered, or the answer was lost.
-bool is_timeout(const PairCause& cause) {
-  return cause.reason == wire::PairReason::kCompletion &&
-         (cause.status == IBV_WC_RETRY_EXC_ERR || cause.status == IBV_WC_RESP_TIMEOUT_ERR);
-}
-
-LikelyCause large_packets_are_lost() {
-  return {0,
-          "large packets are dropped on the way, as by a switch whose MTU is smaller than that of "
-          "the ports",
-          "compare the MTU of all ports and switches (`ping -M do -s <bytes>` on RoCE)"};
-}
-
 }  // namespace
 
 std::string to_string(const MovedWork& moved) {
@@ -184,6 +186,18 @@ std::string late_rail_text(const std::string& port, const std::string& peer,
          "packets are lost on the way. Fix: look for the bad cable, transceiver or switch port by "
          "`nccl-gdr doctor --check error-counters` on both hosts, and on RoCE for a switch that "
          "drops packets (PFC, ECN)";
+}
+
+std::string failed_return_text(const PairCause& cause) {
+  const std::string text = to_string(cause);
+  return is_timeout(cause) ? text + ". Fix: " + large_packets_are_lost().fix : text;
+}
+
+std::string stays_lost_text(const std::string& port, const std::string& peer,
+                            const std::string& reason) {
+  return port + " <-> " + peer +
+         " cannot be used again, although the port is active; it is tried from time to time: " +
+         reason;
 }
 
 std::string ports_text(const std::vector<std::string>& ports) {
@@ -310,12 +324,12 @@ std::string no_pair_is_left_text(const std::vector<LostPair>& pairs,
 std::string work_fails_text(const std::string& what, const FailedWork& work, const LostPair& last) {
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(work.failing_for).count();
   std::vector<LikelyCause> causes;
-  if (is_timeout(origin(last))) causes.push_back(large_packets_are_lost());
   add_likely_causes(last, &causes);
   return what + " has failed " + std::to_string(work.failures) + " times in " +
-         std::to_string(seconds) +
-         " s, over every rail, each of which carries a probe of no bytes. The last failure: " +
-         path_text(last.path, {last}) + in_order_text(std::move(causes));
+         std::to_string(seconds) + " s, over every rail, each of which carries a probe of " +
+         std::to_string(wire::kProbeBytes) +
+         " bytes. The last failure: " + path_text(last.path, {last}) +
+         in_order_text(std::move(causes));
 }
 
 }  // namespace gdr::transport

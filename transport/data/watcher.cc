@@ -370,6 +370,10 @@ RecoveryHooks Watcher::recovery_hooks() {
                      std::chrono::milliseconds lateness) {
                 rails_.late(port, peer, lateness, Clock::now());
               },
+          .rail_stays_lost =
+              [this](const std::string& port, const std::string& peer, const std::string& reason) {
+                rails_.stays_lost(port, peer, reason);
+              },
           .port_suspected = [this](const std::string& port) { moved_counters_.read_soon(port); }};
 }
 

@@ -129,6 +129,32 @@ struct RailAddress {
 };
 static_assert(sizeof(RailAddress) == 96);
 
+// What may change of a RailAddress while a connection lives: a subnet manager gives the port
+// another LID, DHCP another GID.
+struct PortAddress {
+  Gid gid;
+  uint16_t lid;
+  uint8_t mtu;
+  uint8_t gid_type;
+  uint8_t flags;
+  uint8_t reserved;
+
+  bool operator==(const PortAddress&) const = default;
+};
+static_assert(sizeof(PortAddress) == 22);
+
+inline PortAddress port_address(const RailAddress& rail) {
+  return {rail.gid, rail.lid, rail.mtu, rail.gid_type, rail.flags, 0};
+}
+inline RailAddress at_address(RailAddress rail, const PortAddress& port) {
+  rail.gid = port.gid;
+  rail.lid = port.lid;
+  rail.mtu = port.mtu;
+  rail.gid_type = port.gid_type;
+  rail.flags = port.flags;
+  return rail;
+}
+
 // Enhanced connection establishment: an ibv_ece, by which the HCAs of both ends agree on options of
 // their vendor for one QP.
 struct Ece {
@@ -240,8 +266,9 @@ enum class PairReason : uint8_t {
   kProbe,         // the probe of a standby or returned pair failed; PairStatement::status
   kPeer,          // only because the other end has
   kWithdrawn,     // the end gave the rail up, for example as it cannot register memory there
+  kAddress,  // the other end has stated another address than the one that this end connected to
 };
-inline constexpr auto kLastPairReason = PairReason::kWithdrawn;
+inline constexpr auto kLastPairReason = PairReason::kAddress;
 
 // PairStatement::flags. kStatementAsks: the other end is to state the pair, too.
 inline constexpr uint8_t kStatementAsks = 1;
@@ -263,18 +290,33 @@ struct PairStatement {
   // epoch that ended. Zero from the sender.
   uint64_t arrived;
   uint8_t status;  // an ibv_wc_status; 0: none
-  uint8_t reserved[3];
+  uint8_t reserved0;
+  // Of the end's port, with which it has connected the pair last.
+  PortAddress address;
+  uint8_t reserved1[12];
   uint32_t serial_last;
 };
-static_assert(sizeof(PairStatement) == 32 && offsetof(PairStatement, serial_last) == 28);
+static_assert(sizeof(PairStatement) == 64 && offsetof(PairStatement, serial_last) == 60);
+static_assert(offsetof(PairStatement, address) == 26);
 
 // Whether this version knows all that a statement has set, and it is whole.
 constexpr bool is_known(const PairStatement& statement) {
-  const uint8_t* reserved = statement.reserved;
+  uint8_t reserved = statement.reserved0 | statement.address.reserved;
+  for (uint8_t byte : statement.reserved1) reserved |= byte;
   return statement.serial_first == statement.serial_last && statement.serial_first != 0 &&
          statement.pair < kMaxQps && (statement.flags & ~kStatementFlags) == 0 &&
-         statement.reason <= kLastPairReason && (reserved[0] | reserved[1] | reserved[2]) == 0;
+         statement.reason <= kLastPairReason && (statement.address.flags & ~kRailFlags) == 0 &&
+         reserved == 0;
 }
+
+// What both ends state about a pair.
+struct PairStatements {
+  PairStatement of_sender;
+  PairStatement of_receiver;
+};
+
+// Of a probe that shows whether a path carries data: at least a packet of the largest MTU.
+inline constexpr size_t kProbeBytes = 4096;
 
 // The registered memory of each end. An end fills an entry in its own tables and writes it to the
 // same offset of the other end's.
@@ -283,12 +325,13 @@ struct Tables {
   std::array<ClearToSend, kSlots> ring;
   // Sender -> receiver, by slot: the bytes of a message whose immediate has size_in_table.
   std::array<uint64_t, kSlots> sizes;
-  // By pair: what the sender states to the receiver, and the receiver to the sender.
-  std::array<PairStatement, kMaxQps> of_sender;
-  std::array<PairStatement, kMaxQps> of_receiver;
+  // What the other end's probes write, and nobody reads.
+  std::array<uint8_t, kProbeBytes> scratch;
+  // By pair. Last, since an end may register only those of the pairs that the connection has.
+  std::array<PairStatements, kMaxQps> pairs;
 };
-static_assert(sizeof(Tables) == kSlots * (64 + 8) + 2 * kMaxQps * 32);
-static_assert(offsetof(Tables, of_sender) % 64 == 0);  // no statement crosses a cache line
+static_assert(sizeof(Tables) == kSlots * (64 + 8) + kProbeBytes + 2 * kMaxQps * 64);
+static_assert(offsetof(Tables, pairs) % 64 == 0);  // no statement crosses a cache line
 
 // The 32 bits of immediate data that end each chunk of a message, from the least significant bit:
 //   bits 0-8    slot

@@ -230,7 +230,7 @@ TEST(PairAgreement, ProbeFails_IsALossOfThePair) {
   ends.sender.on_probe_posted();
   ends.sender.on_probe_completed(IBV_WC_RETRY_EXC_ERR, ends.now);
   EXPECT_EQ(ends.sender.next(ends.now), PairAction::kStop);
-  EXPECT_EQ(to_string(ends.sender.cause()), "the probe failed with RETRY_EXC_ERR");
+  EXPECT_EQ(to_string(ends.sender.cause()), "the probe of 4096 bytes failed with RETRY_EXC_ERR");
   ends.sender.on_stopped(ends.now);
   EXPECT_EQ(ends.sender.step(), 3u);
 }
@@ -264,6 +264,91 @@ TEST(PairAgreement, Pause_DoublesUntilThePairWasStable) {
   EXPECT_EQ(pause(), 60s);
   ends.now += 60s;
   EXPECT_EQ(pause(), 1s);
+}
+
+// The receiver does not know what was sent, and returns sooner.
+TEST(PairAgreement, SendersPause_GrowsBeyondAMinuteWhileNoDataComesThrough) {
+  AgreeingEnds ends;
+  auto lose_data = [&](uint64_t arrived) {
+    ends.take_down(arrived);
+    ends.sender.on_taken_over(true);
+    ends.receiver.on_taken_over(true);
+    ends.finish();
+    const auto wait = ends.sender.deadline() - ends.now;
+    EXPECT_LE(ends.receiver.deadline(), ends.now + 60s);
+    ends.now += wait - 1s;
+    ends.receiver.on_revived(ends.now);
+    ends.exchange();
+    if (wait > 1min) {
+      EXPECT_EQ(ends.sender.next(ends.now), PairAction::kNone) << "does not follow";
+    }
+    ends.now += 1s;
+    EXPECT_EQ(ends.sender.next(ends.now), PairAction::kRevive);
+    ends.sender.on_revived(ends.now);
+    ends.exchange();
+    ends.probe();
+    ends.now += 2min;  // HCAs may retry for so long
+    return wait;
+  };
+  for (const auto expected : {1s, 2s, 4s, 8s, 16s, 32s, 64s, 128s, 256s, 512s, 1024s, 1800s}) {
+    EXPECT_EQ(lose_data(0), expected);
+  }
+  EXPECT_EQ(lose_data(0), 1800s);
+  EXPECT_EQ(lose_data(1), 1s);
+  EXPECT_EQ(lose_data(0), 1s);
+  EXPECT_EQ(lose_data(0), 2s);
+}
+
+TEST(PairAgreement, NoPairIsUsable_TheSenderReturnsWithoutThePauseOfReturnsInVain) {
+  AgreeingEnds ends;
+  for (int i = 0; i < 9; ++i) {
+    ends.take_down(0);
+    ends.sender.on_taken_over(i > 0);
+    ends.now += 1h;
+    ends.revive();
+  }
+  ends.take_down(0);
+  ends.finish();
+  EXPECT_EQ(ends.sender.deadline(), ends.now + 128s);
+  ends.sender.set_urgent(true);
+  EXPECT_EQ(ends.sender.deadline(), ends.now + 1s);
+}
+
+wire::PortAddress with_lid(uint16_t lid) {
+  wire::PortAddress address{};
+  address.lid = lid;
+  return address;
+}
+
+// Whichever end is the first to be ready again.
+TEST(PairAgreement, PeersAddressHasChanged_AnEndThatConnectedToTheFormerOneLosesThePair) {
+  const wire::PortAddress old = with_lid(5), present = with_lid(77);
+  for (const bool knows_in_time : {false, true}) {
+    DownEnds ends;
+    ends.sender.on_connected(present, old);
+    ends.sender.on_revived(ends.now);
+    if (knows_in_time) ends.exchange();
+    ends.receiver.on_connected(old, knows_in_time ? ends.receiver.peer_address() : old);
+    ends.receiver.on_revived(ends.now);
+    EXPECT_EQ(ends.receiver.peer_address(), knows_in_time ? present : wire::PortAddress{});
+    ends.exchange();
+    EXPECT_EQ(ends.receiver.lost(), !knows_in_time);
+    if (knows_in_time) continue;
+    EXPECT_EQ(ends.receiver.cause().reason, wire::PairReason::kAddress);
+    EXPECT_EQ(ends.receiver.peer_address(), present);
+  }
+}
+
+// It came while this end was being connected.
+TEST(PairAgreement, PeersNewAddressIsKnownBeforeThisEndIsReady_ThePairIsLostAtOnce) {
+  DownEnds ends;
+  ends.sender.on_connected(with_lid(77), {});
+  ends.sender.on_revived(ends.now);
+  ends.exchange();
+  ends.receiver.on_connected({}, with_lid(5));
+  ends.receiver.on_revived(ends.now);
+  EXPECT_EQ(ends.receiver.next(ends.now), PairAction::kStop);
+  EXPECT_EQ(ends.receiver.cause().reason, wire::PairReason::kAddress);
 }
 
 TEST(PairAgreement, OldOrRepeatedStatement_ChangesNothing) {

@@ -17,6 +17,8 @@ struct PairIoTest : testing::Test {
   RecoveringEnd& end = bed.sender;
   const wire::RailAddress local = end.connection.rails()[0].address();
   const wire::RailAddress remote = end.connection.peer().rail[0];
+  Result<wire::PortAddress> revive() const { return io.revive(0, 1, io.peer_first_address(0)); }
+
   const PairIo io{PairSetUp{.end = end.end,
                             .rails = &end.connection.rails(),
                             .tables = &*end.tables,
@@ -38,37 +40,76 @@ struct PairIoOnRoceTest : PairIoTest {
 
 TEST_F(PairIoTest, IsHeldUnreachable_OnlyOfThePairWhosePeerDidNotAnswer) {
   unreachable.add(local, remote, Clock::now());
-  EXPECT_TRUE(io.is_held_unreachable(0));
-  EXPECT_FALSE(io.is_held_unreachable(1));
+  EXPECT_TRUE(io.is_held_unreachable(0, io.peer_first_address(0)));
+  EXPECT_FALSE(io.is_held_unreachable(1, io.peer_first_address(1)));
 }
 
 TEST_F(PairIoTest, Revive_PeerDoesNotAnswer_SparesOthersTheAttemptUntilItDoes) {
   bed.verbs.fail_call(Call::kModifyToRtr, ETIMEDOUT);
-  EXPECT_FALSE(io.revive(0, 1));
+  EXPECT_FALSE(revive());
   EXPECT_TRUE(unreachable.contains(local, remote, Clock::now()));
-  EXPECT_TRUE(io.revive(0, 1));
+  EXPECT_TRUE(revive());
   EXPECT_FALSE(unreachable.contains(local, remote, Clock::now()));
 }
 
 TEST_F(PairIoTest, Revive_FailsForAnotherReason_IsTriedAgain) {
   bed.verbs.fail_call(Call::kModifyToRtr, EINVAL);
-  EXPECT_FALSE(io.revive(0, 1));
+  EXPECT_FALSE(revive());
   EXPECT_FALSE(unreachable.contains(local, remote, Clock::now()));
 }
 
-TEST_F(PairIoOnRoceTest, Revive_GidHasMoved_TakesItsPresentIndex) {
-  gids().insert(gids().begin(), fake_verbs::Gid{});
-  ASSERT_TRUE(io.revive(0, 1));
-  const ibv_qp_attr attributes = bed.verbs.attributes(end.qp(0)->qp_num);
-  EXPECT_EQ(attributes.ah_attr.grh.sgid_index, 1);
+// As after a sweep of the subnet manager.
+TEST_F(PairIoTest, Revive_LidsHaveChanged_TheOwnOneIsReturnedAndThePeersConnectedTo) {
+  bed.verbs.port("fake_a", 1).lid = 77;
+  wire::PortAddress peer = io.peer_first_address(0);
+  peer.lid = 78;
+  const Result<wire::PortAddress> revived = io.revive(0, 1, peer);
+  ASSERT_TRUE(revived);
+  EXPECT_EQ(revived->lid, 77);
+  EXPECT_EQ(bed.verbs.attributes(end.qp(0)->qp_num).ah_attr.dlid, 78);
 }
 
-TEST_F(PairIoOnRoceTest, Revive_PortHasTheGidNoMore_FailsAndNamesIt) {
+// Also where the user has chosen it by its index.
+TEST_F(PairIoOnRoceTest, Revive_GidHasMoved_TakesItsPresentIndex) {
+  gids().insert(gids().begin(), bed.verbs.port("fake_b", 1).gids[0]);
+  for (const int forced : {-1, 0}) {
+    const_cast<ConnectionOptions&>(*end.options).gid.forced_index = forced;
+    if (forced < 0) gids()[0] = fake_verbs::Gid{};
+    ASSERT_TRUE(revive());
+    EXPECT_EQ(bed.verbs.attributes(end.qp(0)->qp_num).ah_attr.grh.sgid_index, 1) << forced;
+  }
+}
+
+// As after DHCP has given the interface another address.
+TEST_F(PairIoOnRoceTest, Revive_PortHasAnotherGid_ThatIsReturnedAndThePeersConnectedTo) {
+  gids()[0].raw[15] = 77;
+  wire::PortAddress peer = io.peer_first_address(0);
+  peer.gid[15] = 78;
+  const Result<wire::PortAddress> revived = io.revive(0, 1, peer);
+  ASSERT_TRUE(revived);
+  EXPECT_EQ(revived->gid[15], 77);
+  EXPECT_EQ(bed.verbs.attributes(end.qp(0)->qp_num).ah_attr.grh.dgid.raw[15], 78);
+}
+
+TEST_F(PairIoOnRoceTest, Revive_PortsCannotReachEachOther_FailsAsInTheHandshake) {
+  const struct {
+    void (*change)(wire::PortAddress&);
+    const char* text;
+  } cases[] = {
+      {[](wire::PortAddress& peer) { peer.gid[0] = 0xfd; }, "differ in RoCE version or address"},
+      {[](wire::PortAddress& peer) { peer.gid_type = 1; }, "differ in RoCE version or address"},
+      {[](wire::PortAddress& peer) { peer.mtu = 6; }, "an impossible MTU"},
+  };
+  for (const auto& [change, text] : cases) {
+    wire::PortAddress peer = io.peer_first_address(0);
+    change(peer);
+    const Result<wire::PortAddress> revived = io.revive(0, 1, peer);
+    ASSERT_FALSE(revived);
+    EXPECT_TRUE(contains(revived.error().text, text)) << revived.error().text;
+  }
   gids().clear();
-  const Status revived = io.revive(0, 1);
-  ASSERT_FALSE(revived);
-  EXPECT_TRUE(contains(revived.error().text, "fake_a:1 does not have the GID ::ffff:10.0.0.1"))
-      << revived.error().text;
+  EXPECT_FALSE(revive());
+  EXPECT_EQ(end.qp(0)->state, IBV_QPS_RTS) << "nothing was done to it";
 }
 
 }  // namespace

@@ -244,5 +244,21 @@ TEST_F(RailLogTest, RailIsLate_IsWarnedOfEveryTenMinutes) {
   EXPECT_EQ(lines.warnings("is avoided").size(), 3u) << "each port has its own";
 }
 
+TEST_F(RailLogTest, RailStaysLost_IsWarnedOfOnceUntilItReturns) {
+  lose();
+  for (int i = 0; i < 2; ++i) log.stays_lost("rail", "b peer", "the reason. Fix: the fix");
+  log.stays_lost("rail", "c peer", "the reason");
+  EXPECT_EQ(
+      lines
+          .warnings("rail <-> b peer cannot be used again, although the port is active; it is "
+                    "tried from time to time: the reason. Fix: the fix")
+          .size(),
+      1u);
+  EXPECT_EQ(lines.warnings("cannot be used again").size(), 1u);
+  use_again();
+  log.stays_lost("rail", "b peer", "the reason");
+  EXPECT_EQ(lines.warnings("cannot be used again").size(), 2u);
+}
+
 }  // namespace
 }  // namespace gdr::transport

@@ -62,10 +62,15 @@ struct RecoveringEnd {
                      .host = described().host};
     recovery.emplace(
         PairIo(std::move(set_up)), true,
-        RecoveryHooks{[this] { ++wakes; }, [this](const RailLoss& loss) { log_loss(loss); },
-                      [this](const std::string& port, const std::string& peer) {
-                        returns.push_back(port + " <-> " + peer);
-                      }});
+        RecoveryHooks{
+            [this] { ++wakes; }, [this](const RailLoss& loss) { log_loss(loss); },
+            [this](const std::string& port, const std::string& peer) {
+              returns.push_back(port + " <-> " + peer);
+            },
+            nullptr,
+            [this](const std::string&, const std::string& peer, const std::string& reason) {
+              stays_lost.push_back(peer + ": " + reason);
+            }});
     PeerLinkOptions link_options;
     link_options.on_statement = [this](const wire::PairStatement& statement) {
       if (socket_works) recovery->on_statement(statement);
@@ -134,7 +139,7 @@ struct RecoveringEnd {
   int wakes = 0;
   // What it had to be logged: losses, those that the end that gave the rail up has explained, and
   // returns.
-  std::vector<std::string> losses, explained, returns;
+  std::vector<std::string> losses, explained, returns, stays_lost;
   std::vector<PairNews> seen;
 };
 

@@ -208,7 +208,7 @@ TEST_F(RecoveryRevivalTest, ProbesFail_TheLossIsNotLoggedAgainAndThePairReturnsO
   skip_a_second();
   EXPECT_EQ(sender.losses.size(), 1u);
   EXPECT_EQ(log.lines(" is lost: ").size(), 0u);
-  EXPECT_EQ(log.lines("is not usable again yet: the probe failed with RETRY_EXC_ERR").size(), 2u)
+  EXPECT_EQ(log.lines("is not usable again yet: the probe of 4096 bytes failed with").size(), 2u)
       << "one of each end";
   bed.skip(8100ms);
   bed.run();
@@ -222,6 +222,53 @@ TEST_F(RecoveryRevivalTest, ProbesFail_TheLossIsNotLoggedAgainAndThePairReturnsO
   bed.fail_pair(sender, 1, 4);
   bed.run();
   EXPECT_EQ(log.lines(" is lost: ").size() + sender.losses.size(), 2u) << "it had returned";
+}
+
+// As through a switch with a smaller MTU: a packet of the largest size shows it.
+TEST_F(RecoveryRevivalTest, PairReturns_BothEndsHaveWrittenAsMuchAsALargePacketHas) {
+  sender.tables->operator->()->scratch.fill(0x5a);
+  bed.fail_pair(sender, 1);
+  bed.run();
+  skip_a_second();
+  ASSERT_TRUE(receiver.has_seen(Kind::kReturned, 1));
+  EXPECT_EQ(receiver.tables->operator->()->scratch, sender.tables->operator->()->scratch);
+}
+
+// A subnet manager's sweep, while the link is interrupted.
+TEST_F(RecoveryRevivalTest, LidsOfBothPortsChange_ThePairReturnsOverThePresentOnes) {
+  bed.fail_pair(sender, 1);
+  bed.run();
+  bed.verbs.port("fake_c", 1).lid = 77;
+  bed.verbs.port("fake_d", 1).lid = 78;
+  for (int second = 0; second < 4; ++second) skip_a_second();
+  EXPECT_TRUE(sender.has_seen(Kind::kReturned, 1));
+  EXPECT_TRUE(receiver.has_seen(Kind::kReturned, 1));
+  EXPECT_EQ(bed.verbs.attributes(sender.qp(1)->qp_num).ah_attr.dlid, 78);
+  EXPECT_EQ(bed.verbs.attributes(receiver.qp(1)->qp_num).ah_attr.dlid, 77);
+}
+
+TEST_F(RecoveryRevivalTest, PortIsActiveAndThePairDoesNotReturn_IsReportedAfterAMinuteOnly) {
+  bed.fail_pair(sender, 1);
+  bed.run();
+  for (int pause : {1, 2, 4, 8, 16}) fail_probe(std::chrono::milliseconds(1000 * pause + 100));
+  EXPECT_EQ(sender.stays_lost.size(), 0u);
+  fail_probe(32100ms);
+  ASSERT_EQ(sender.stays_lost.size(), 1u);
+  EXPECT_TRUE(contains(sender.stays_lost[0],
+                       "fake_d:1: the probe of 4096 bytes failed with RETRY_EXC_ERR. Fix: compare"))
+      << sender.stays_lost[0];
+}
+
+TEST_F(RecoveryRevivalTest, PeersPortIsDown_ThatThePairDoesNotReturnIsNotReported) {
+  bed.port_event(receiver, 1, IBV_EVENT_PORT_ERR);
+  bed.run();
+  fail_attempts(1000);
+  for (int minute = 0; minute < 3; ++minute) {
+    bed.skip(61s);
+    bed.run();
+  }
+  EXPECT_LT(attempts_to_fail(), 1000);
+  EXPECT_EQ(sender.stays_lost.size() + receiver.stays_lost.size(), 0u);
 }
 
 // Its loss is a new one, of which the ends have not had the time to agree.

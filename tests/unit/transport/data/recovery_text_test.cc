@@ -48,12 +48,12 @@ TEST(RecoveryTextTest, HintOfAStatusHasAFix_TheWarningHasOneFixAtItsEnd) {
 }
 
 TEST(RecoveryTextTest, EveryCause_TheWarningHasOneFixThatIsToBeDone) {
-  for (int reason = 0; reason <= static_cast<int>(PairReason::kWithdrawn); ++reason) {
+  for (int reason = 0; reason <= static_cast<int>(wire::kLastPairReason); ++reason) {
     for (int status = IBV_WC_SUCCESS; status <= IBV_WC_TM_RNDV_INCOMPLETE; ++status) {
       const PairCause cause{static_cast<PairReason>(reason), static_cast<ibv_wc_status>(status)};
       const std::string text = text_of({loss_of(cause)});
       ASSERT_EQ(count_of("Fix: ", text), 1u) << text;
-      EXPECT_THAT(text, testing::ContainsRegex("Fix: (look at|see) "));
+      EXPECT_THAT(text, testing::ContainsRegex("Fix: (look at|see|compare) "));
     }
   }
 }
@@ -126,16 +126,24 @@ TEST(RecoveryTextTest, NoPairIsLeft_CausesAreInOrderAndWithoutFixesInBetween) {
   EXPECT_EQ(count_of("Fix: ", text), 0u) << text;
 }
 
-TEST(RecoveryTextTest, WorkFailsOverEveryPath_LargePacketsAreTheFirstCauseOfATimeout) {
+TEST(RecoveryTextTest, WorkFailsOverEveryPath_NamesTheLastFailureAndItsCause) {
   const FailedWork work{.failures = 6, .failing_for = std::chrono::seconds(204)};
   const std::string text =
       work_fails_text("a chunk", work, lost({PairReason::kCompletion, IBV_WC_RETRY_EXC_ERR}));
   EXPECT_THAT(text, HasSubstr("a chunk has failed 6 times in 204 s, over every rail"));
   EXPECT_THAT(text, HasSubstr(std::string(kPath) + ": RETRY_EXC_ERR at a mlx5_0:1. Likely"));
-  EXPECT_THAT(text, HasSubstr("(1) large packets are dropped on the way"));
-  EXPECT_THAT(text, HasSubstr("(2) the peer did not answer within"));
+  EXPECT_THAT(text, HasSubstr("(1) the peer did not answer within"));
   EXPECT_THAT(work_fails_text("a chunk", {}, lost({PairReason::kCompletion, IBV_WC_REM_OP_ERR})),
               HasSubstr("Likely causes, in order: (1) the peer's HCA could not complete"));
+}
+
+TEST(RecoveryTextTest, ProbeIsNotAnswered_TheFixIsToCompareMtus) {
+  const PairCause timeout{PairReason::kProbe, IBV_WC_RETRY_EXC_ERR};
+  EXPECT_THAT(no_pair_is_left_text({lost(timeout)}, {}),
+              HasSubstr("(1) the peer's port cannot be reached, or large packets are dropped"));
+  EXPECT_THAT(failed_return_text(timeout), HasSubstr(". Fix: compare the MTU of all ports"));
+  EXPECT_EQ(failed_return_text({PairReason::kAddress}),
+            "the address of the other end's port has changed");
 }
 
 // Both ends log the text.

@@ -93,9 +93,9 @@ TEST_F(SpreadRecoveryTest, LargerThanThePortsLargestMessage_ChunkLostHalfwayIsSe
   EXPECT_TRUE(transfers(pair, kLarge));
 }
 
-// The probes of no bytes by which the rails return come through.
-TEST_F(SpreadRecoveryTest, LargePacketsAreDroppedOnAllRails_BothEndsFailAfterSomeTries) {
-  constexpr size_t kPasses = 1024;
+// The probes by which the rails return come through.
+TEST_F(SpreadRecoveryTest, LargeWritesAreLostOnAllRails_BothEndsFailAfterSomeTries) {
+  constexpr size_t kPasses = wire::kProbeBytes;
   TransportOptions options = test_options();
   options.connection.ack_timeout = 1;
   SpreadRails pair(2, 0, options);
@@ -111,7 +111,7 @@ TEST_F(SpreadRecoveryTest, LargePacketsAreDroppedOnAllRails_BothEndsFailAfterSom
   const Error error = failure_of(*pair.sender);
   EXPECT_EQ(error.code, Code::kRemote);
   EXPECT_TRUE(contains(error.text, "a chunk has failed 6 times")) << error.text;
-  EXPECT_TRUE(contains(failure_of(*pair.receiver).text, "large packets are dropped on the way"));
+  EXPECT_TRUE(contains(failure_of(*pair.receiver).text, "a probe of 4096 bytes"));
 }
 
 // As over rails that flap for an hour: what is lost is sent again, and then arrives.

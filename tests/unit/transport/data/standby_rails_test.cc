@@ -174,7 +174,7 @@ TEST_F(StandbyCreationTest, PathOfTheStandbyPairDoesNotWork_IsReportedFromTheSta
   EXPECT_TRUE(loses("fake_s1"));
   EXPECT_TRUE(wait_for([&] {
     (void)sender->progress();
-    return !log.warnings("probe failed with RETRY_EXC_ERR").empty();
+    return !log.warnings("probe of 4096 bytes failed with RETRY_EXC_ERR").empty();
   }));
   EXPECT_FALSE(sender->connection().failed());
 }

@@ -250,7 +250,10 @@ TEST_F(FrameChannelTest, PairStatement_WithFieldsThatThisVersionDoesNotKnow_IsRe
         statement.reason =
             static_cast<wire::PairReason>(static_cast<uint8_t>(wire::kLastPairReason) + 1);
       },
-      [](wire::PairStatement& statement) { statement.reserved[2] = 1; },
+      [](wire::PairStatement& statement) { statement.reserved0 = 1; },
+      [](wire::PairStatement& statement) { statement.reserved1[11] = 1; },
+      [](wire::PairStatement& statement) { statement.address.reserved = 1; },
+      [](wire::PairStatement& statement) { statement.address.flags = 2; },
   };
   int number = 0;
   for (const Change change : changes) {
@@ -258,7 +261,7 @@ TEST_F(FrameChannelTest, PairStatement_WithFieldsThatThisVersionDoesNotKnow_IsRe
     change(statement);
     EXPECT_FALSE(frame_of(statement).pair_statement().has_value()) << number++;
   }
-  Frame short_frame{wire::FrameKind::kPair, std::vector<uint8_t>(31)};
+  Frame short_frame{wire::FrameKind::kPair, std::vector<uint8_t>(63)};
   EXPECT_FALSE(short_frame.pair_statement().has_value());
 }
 
