@@ -63,6 +63,7 @@ struct AgreementRun {
       case kSetPort:
         return own.set_port_active(input.byte() != 0);
       case kEndProbe:
+        other.agreement.on_peer_probed(own.epoch());
         return own.on_probe_completed(static_cast<ibv_wc_status>(input.below(24)), now);
       case kPassTime:
         now += std::chrono::seconds(input.byte());

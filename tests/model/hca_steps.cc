@@ -44,6 +44,9 @@ void Steps::deliver(int end, int pair) {
   if (work.kind == WorkKind::kClearToSend || work.kind == WorkKind::kClearToSendAgain) {
     take_slots(state, work, bounds_);
   }
+  if (work.kind == WorkKind::kProbe) {
+    pair_of(state, 1 - end, pair).agreement.on_peer_probed(from.epoch);
+  }
   if (work.kind == WorkKind::kStatement) {
     pair_of(state, 1 - end, work.statement.pair).table = work.statement;
   }

@@ -68,6 +68,7 @@ void lose_and_return(RecoveryState* state, int pair) {
   for (PairAgreement* end : {sender, receiver}) {
     end->on_probe_posted();
     end->on_probe_completed(IBV_WC_SUCCESS, kNow);
+    end->on_peer_probed(1);
     require(end->usable());
   }
   for (End& end : state->end) end.pair[pair].epoch = 1;

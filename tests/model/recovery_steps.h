@@ -22,7 +22,8 @@ struct PairAgreementKey {
     add(pair.step_), add(pair.peer_step_), add(pair.peer_seen_);
     add(pair.arrived_), add(pair.counted_arrivals_), add(pair.peer_arrived_);
     add(pair.lost_ | pair.stopped_ << 1 | pair.counted_ << 2 | pair.data_path_done_ << 3 |
-        pair.port_active_ << 4 | pair.due_ << 5 | static_cast<int>(pair.probe_) << 6);
+        pair.port_active_ << 4 | pair.due_ << 5 | static_cast<int>(pair.probe_) << 6 |
+        pair.peer_probed_ << 8);
   }
 };
 

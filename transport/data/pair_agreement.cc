@@ -138,7 +138,7 @@ void PairAgreement::on_revived(Time) {
   if (!may_revive()) return;
   ++step_;
   due_ = true;
-  lost_ = stopped_ = counted_ = revival_failed_ = false;
+  lost_ = stopped_ = counted_ = revival_failed_ = peer_probed_ = false;
   counted_arrivals_ = 0;
   probe_ = Probe::kNone;
   lose_if_peer_has_moved();

@@ -45,7 +45,7 @@ enum class PairAction : uint8_t {
   // Move the QP through RESET to RTS for epoch() + 1, receives posted, then call on_revived; or
   // on_revival_failed.
   kRevive,
-  // Post a signalled write of wire::kProbeBytes, then call on_probe_posted, and on_probe_completed
+  // Post a return probe (PairIo), then call on_probe_posted, and on_probe_completed
   // when it completes. A post that fails is a failure of the pair.
   kProbe,
 };
@@ -98,6 +98,8 @@ class PairAgreement {
   void on_revival_put_off(Time now);
   void on_probe_posted() { probe_ = Probe::kPosted; }
   void on_probe_completed(ibv_wc_status status, Time now);
+  // The other end's probe of that epoch has arrived.
+  void on_peer_probed(uint32_t of_epoch) { peer_probed_ = peer_probed_ || of_epoch == epoch(); }
 
   // ---- what the other end states
   // Takes a statement; old and repeated ones change nothing. `statement` is of this pair, and
@@ -111,8 +113,9 @@ class PairAgreement {
   Time deadline() const;
   // The data path may post on the pair.
   bool usable() const { return agreed_ready() && probed(); }
-  // The pair is ready at both ends, and becomes usable if the probe succeeds.
+  // The pair is ready at both ends, and becomes usable if the probes of both come through.
   bool awaits_probe() const { return agreed_ready() && !probed(); }
+  bool awaits_own_probe() const { return awaits_probe() && probe_ != Probe::kDone; }
   // A statement may be sent over the pair: it is ready at both ends, even if the probe has not been
   // seen to complete. An end that NCCL does not call polls no completions, and may have no other
   // carrier.
@@ -159,7 +162,7 @@ class PairAgreement {
 
   bool is_down() const { return step_ % 2 == 1; }
   bool agreed_ready() const { return !is_down() && !lost_ && peer_step_ == step_; }
-  bool probed() const { return epoch() == 0 || probe_ == Probe::kDone; }
+  bool probed() const { return epoch() == 0 || (probe_ == Probe::kDone && peer_probed_); }
   bool may_revive() const;
   Time revive_at() const;
   Status check(const wire::PairStatement& statement) const;
@@ -186,6 +189,7 @@ class PairAgreement {
   bool urgent_ = false;
   bool due_ = false;
   Probe probe_ = Probe::kNone;
+  bool peer_probed_ = false;  // in this epoch
   std::chrono::seconds pause_{0};
   int returns_in_vain_ = 0;  // sender: epochs in turn whose chunks were all lost
   Time paused_at_{};

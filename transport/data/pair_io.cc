@@ -119,28 +119,48 @@ Status PairIo::change(StateChange change) const {
                     err);
 }
 
+template <class Entry>
+RdmaWrite PairIo::copy_to_peer(uint32_t pair, const Entry* entries, size_t count) const {
+  return is_.tables->copy_to_peer(entries, count, *is_.peer, at(pair));
+}
+
 // Without bytes the keys are not used, but valid, in case that an HCA looks at them.
 int PairIo::post_probe(uint32_t pair, uint64_t wr_id, size_t bytes) const {
-  const QueuePair& queue_pair = at(pair);
-  const RailTables& tables = *is_.tables;
-  WriteRequest request(queue_pair,
-                       tables.copy_to_peer(tables->scratch.data(), bytes, *is_.peer, queue_pair));
+  WriteRequest request(at(pair), copy_to_peer(pair, (*is_.tables)->scratch.data(), bytes));
   request.wr().wr_id = wr_id;
   request.wr().send_flags |= IBV_SEND_SIGNALED;
-  return post(queue_pair, &request.wr());
+  return post(at(pair), &request.wr());
+}
+
+// Writes of one QP arrive in order.
+int PairIo::post_return_probe(uint32_t pair, uint32_t epoch, uint64_t wr_id) const {
+  const RailTables& tables = *is_.tables;
+  wire::ProbedEpochs& both = tables->probed[pair];
+  uint32_t& own = is_.end == PairEnd::kSender ? both.by_sender : both.by_receiver;
+  own = epoch;
+  WriteRequest probe(at(pair), copy_to_peer(pair, tables->scratch.data(), wire::kProbeBytes));
+  WriteRequest mark(at(pair), copy_to_peer(pair, &own, 1));
+  probe.wr().wr_id = mark.wr().wr_id = wr_id;
+  probe.wr().next = &mark.wr();
+  mark.wr().send_flags |= IBV_SEND_SIGNALED;
+  return post(at(pair), &probe.wr());
+}
+
+uint32_t PairIo::peer_probed(uint32_t pair) const {
+  const wire::ProbedEpochs& both = (*is_.tables)->probed[pair];
+  return __atomic_load_n(is_.end == PairEnd::kSender ? &both.by_receiver : &both.by_sender,
+                         __ATOMIC_ACQUIRE);
 }
 
 int PairIo::post_statement(uint32_t carrier, const wire::PairStatement& statement,
                            uint64_t wr_id) const {
-  const QueuePair& queue_pair = at(carrier);
-  const RailTables& tables = *is_.tables;
-  wire::PairStatements& both = tables->pairs[statement.pair];
+  wire::PairStatements& both = (*is_.tables)->pairs[statement.pair];
   wire::PairStatement& own = is_.end == PairEnd::kSender ? both.of_sender : both.of_receiver;
   own = statement;
-  WriteRequest request(queue_pair, tables.copy_to_peer(&own, 1, *is_.peer, queue_pair));
+  WriteRequest request(at(carrier), copy_to_peer(carrier, &own, 1));
   request.wr().wr_id = wr_id;
   request.wr().send_flags |= IBV_SEND_SIGNALED;
-  return post(queue_pair, &request.wr());
+  return post(at(carrier), &request.wr());
 }
 
 const wire::PairStatement& PairIo::peer_statement(uint32_t pair) const {

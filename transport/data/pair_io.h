@@ -14,6 +14,7 @@
 #include "transport/data/queue_pair.h"
 #include "transport/data/rail_set.h"
 #include "transport/data/rail_tables.h"
+#include "transport/data/rdma_write.h"
 #include "transport/data/unreachable_paths.h"
 #include "transport/wire/wire.h"
 
@@ -90,6 +91,11 @@ class PairIo {
   // Posts a signalled write into the peer's scratch, of wire::kProbeBytes or of none. Returns an
   // errno value; 0 is success.
   int post_probe(uint32_t pair, uint64_t wr_id, size_t bytes) const;
+  // Posts an unsignalled one of wire::kProbeBytes, and behind it a signalled one that shows the
+  // peer that it has arrived (peer_probed).
+  int post_return_probe(uint32_t pair, uint32_t epoch, uint64_t wr_id) const;
+  // In which epoch the peer's last return probe has arrived.
+  uint32_t peer_probed(uint32_t pair) const;
   // Writes a statement into the peer's tables over the pair `carrier`. Returns an errno value.
   int post_statement(uint32_t carrier, const wire::PairStatement& statement, uint64_t wr_id) const;
   // What the peer has written about the pair last.
@@ -107,6 +113,8 @@ class PairIo {
   const wire::RailAddress& peer_rail(uint32_t pair) const {
     return is_.peer->rail[at(pair).peer_rail];
   }
+  template <class Entry>
+  RdmaWrite copy_to_peer(uint32_t pair, const Entry* entries, size_t count) const;
   Status change(StateChange change) const;
   Status resolve(const wire::RailAddress& local, const wire::RailAddress& remote,
                  StateChange to_receive) const;

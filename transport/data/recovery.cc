@@ -210,8 +210,8 @@ void Recovery::on_written(const WorkId& id) {
     link_->end_probe();
     peer_probe_on_.reset();
   } else {
+    --pair.reserved;  // it is two writes
     pair.agreement.on_probe_completed(IBV_WC_SUCCESS, now);
-    if (pair.agreement.usable()) log_return(id.pair);
     run(now);
   }
 }

@@ -15,7 +15,7 @@ void Recovery::fail_if_none_is_left(Clock::time_point now) {
   for (Pair& pair : pairs_) pair.agreement.set_urgent(!usable);
   if (usable || awaits_data_path()) return none_usable_since_.reset();
   if (!none_usable_since_) none_usable_since_ = now;
-  if (any([](const Pair& pair) { return pair.agreement.awaits_probe(); })) return;
+  if (any([](const Pair& pair) { return pair.agreement.awaits_own_probe(); })) return;
   const bool returns = any([](const Pair& pair) { return may_return(pair); });
   // Without the socket, the ends agree on a pair over another one only.
   const bool waits = returns && !link_->deaf();

@@ -102,10 +102,10 @@ std::optional<uint32_t> Recovery::choose_carrier() {
 void Recovery::probe(uint32_t index) {
   Pair& pair = pairs_[index];
   const WorkId id{WorkKind::kProbe, index, pair.agreement.epoch(), kReturnProbe};
-  if (io_.post_probe(index, encode(id), wire::kProbeBytes) != 0) {
+  if (io_.post_return_probe(index, pair.agreement.epoch(), encode(id)) != 0) {
     return pair.agreement.on_failure({wire::PairReason::kPost});
   }
-  ++pair.reserved;
+  pair.reserved += 2;
   pair.agreement.on_probe_posted();
 }
 

@@ -66,6 +66,8 @@ void Recovery::advance(uint32_t index, Clock::time_point now) {
     agreement.on_failure({wire::PairReason::kCompletion, IBV_WC_WR_FLUSH_ERR});
   }
   if (agreement.next(now) == PairAction::kProbe) probe(index);
+  if (agreement.awaits_probe()) agreement.on_peer_probed(io_.peer_probed(index));
+  if (agreement.usable() && pair.logged) log_return(index);
   if (agreement.lost() && !pair.lost_at) note_loss(index, now);
   if (agreement.next(now) == PairAction::kStop) stop(index, now);
   count_if_possible(index, now);

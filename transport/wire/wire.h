@@ -318,6 +318,12 @@ struct PairStatements {
 // Of a probe that shows whether a path carries data: at least a packet of the largest MTU.
 inline constexpr size_t kProbeBytes = 4096;
 
+// The epochs of a pair whose probes have arrived last. Each end writes its own behind its probe.
+struct ProbedEpochs {
+  uint32_t by_sender;
+  uint32_t by_receiver;
+};
+
 // The registered memory of each end. An end fills an entry in its own tables and writes it to the
 // same offset of the other end's.
 struct Tables {
@@ -327,10 +333,11 @@ struct Tables {
   std::array<uint64_t, kSlots> sizes;
   // What the other end's probes write, and nobody reads.
   std::array<uint8_t, kProbeBytes> scratch;
+  std::array<ProbedEpochs, kMaxQps> probed;  // by pair
   // By pair. Last, since an end may register only those of the pairs that the connection has.
   std::array<PairStatements, kMaxQps> pairs;
 };
-static_assert(sizeof(Tables) == kSlots * (64 + 8) + kProbeBytes + 2 * kMaxQps * 64);
+static_assert(sizeof(Tables) == kSlots * (64 + 8) + kProbeBytes + kMaxQps * (8 + 2 * 64));
 static_assert(offsetof(Tables, pairs) % 64 == 0);  // no statement crosses a cache line
 
 // The 32 bits of immediate data that end each chunk of a message, from the least significant bit:

@@ -53,6 +53,7 @@ struct AgreeingEnds {
     for (PairAgreement* end : {&sender, &receiver}) {
       end->on_probe_posted();
       end->on_probe_completed(IBV_WC_SUCCESS, now);
+      end->on_peer_probed(end->epoch());
     }
   }
 };
@@ -200,7 +201,7 @@ TEST(PairAgreement, NoPairIsUsable_IsTriedEverySecondHoweverOftenThatFails) {
   EXPECT_EQ(sender.deadline(), ends.now + 4s);
 }
 
-TEST(PairAgreement, AfterRevival_IsUsableOnlyOnceTheProbeHasCompleted) {
+TEST(PairAgreement, AfterRevival_IsUsableOnlyOnceItsProbeHasCompletedAndThePeersHasArrived) {
   DownEnds ends;
   ends.sender.on_revived(ends.now);
   EXPECT_EQ(ends.sender.next(ends.now), PairAction::kNone);  // the other end is still down
@@ -218,6 +219,9 @@ TEST(PairAgreement, AfterRevival_IsUsableOnlyOnceTheProbeHasCompleted) {
     EXPECT_EQ(end->next(ends.now), PairAction::kNone);
     EXPECT_FALSE(end->usable());
     end->on_probe_completed(IBV_WC_SUCCESS, ends.now);
+    end->on_peer_probed(0);
+    EXPECT_TRUE(end->awaits_probe() && !end->awaits_own_probe());
+    end->on_peer_probed(1);
     EXPECT_TRUE(end->usable());
     EXPECT_FALSE(end->awaits_probe());
   }
