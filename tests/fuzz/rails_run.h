@@ -138,7 +138,9 @@ struct RailsRun {
     clock.now += after;
     for (const bool at_sender : {true, false}) {
       transport::Recovery& recovery = this->recovery(at_sender);
-      if (recovery.on_tick(clock.now)) recovery.revive_pairs(clock.now, slow_);
+      const transport::Recovery::Due due = recovery.on_tick(clock.now);
+      for (const auto& stop : due.stops) recovery.stop(stop.pair);
+      if (due.revives) recovery.revive_pairs(clock.now, slow_);
       transport::PeerLink& link = connection(at_sender).link();
       link.on_tick(clock.now);
       check_link(at_sender);

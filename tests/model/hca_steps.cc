@@ -201,7 +201,8 @@ void Steps::all() {
   fail_something();
 }
 
-// Moves the QP to ERROR as the agreement asks for.
+// Moves the QP to ERROR as the agreement asks for. The end learns later that it is there: another
+// thread moves it, and the HCA may take its time.
 void Steps::stop(int end, int pair) {
   const Pair& at = pair_of(now_, end, pair);
   if (at.agreement.next(kLater) != transport::PairAction::kStop) return;
@@ -209,17 +210,17 @@ void Steps::stop(int end, int pair) {
     pair_of(add("moves no QP to ERROR", end, pair), end, pair).agreement.on_stopped(kNow);
     return;
   }
-  move_to_error("moves the QP to ERROR", end, pair, 0, false, [&](State& state) {
-    transport::PairAgreement& agreement = pair_of(state, end, pair).agreement;
-    const uint32_t peer_step = agreement.peer_step();
-    if (is(Mutation::kGoesDownTooEarly)) {
-      transport::PairAgreementKey::set_peer_step(&agreement, agreement.step());
-    }
-    agreement.on_stopped(kNow);
-    if (is(Mutation::kGoesDownTooEarly)) {
-      transport::PairAgreementKey::set_peer_step(&agreement, peer_step);
-    }
-  });
+  if (!at.error) return move_to_error("moves the QP to ERROR", end, pair, 0, false, [](State&) {});
+  transport::PairAgreement& agreement =
+      pair_of(add("has moved the QP to ERROR", end, pair), end, pair).agreement;
+  const uint32_t peer_step = agreement.peer_step();
+  if (is(Mutation::kGoesDownTooEarly)) {
+    transport::PairAgreementKey::set_peer_step(&agreement, agreement.step());
+  }
+  agreement.on_stopped(kNow);
+  if (is(Mutation::kGoesDownTooEarly)) {
+    transport::PairAgreementKey::set_peer_step(&agreement, peer_step);
+  }
 }
 
 }  // namespace gdr::model

@@ -37,7 +37,7 @@ void Recovery::begin(std::shared_ptr<PeerLink> link, const std::vector<uint32_t>
 void Recovery::close() {
   std::unique_lock lock(mutex_);
   closed_ = true;
-  unused_.wait(lock, [this] { return !using_rails_; });
+  unused_.wait(lock, [this] { return uses_of_rails_ == 0; });
   link_.reset();
 }
 

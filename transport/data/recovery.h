@@ -182,8 +182,8 @@ class Recovery {
   bool withdraw_rail(uint32_t rail);
   // Whether nothing goes over the rail any more: its HCA is gone, or it was withdrawn.
   bool is_given_up(uint32_t rail) const;
-  // The connection has failed (PeerLink::fail_link): moves its QPs to ERROR. Otherwise the next
-  // tick does.
+  // The connection has failed (PeerLink::fail_link): its QPs are to be stopped. Otherwise the next
+  // tick finds that out.
   void on_failed_connection();
   // Nothing touches a QP, a rail or the tables from here on. Idempotent.
   void close();
@@ -196,9 +196,17 @@ class Recovery {
   std::string state_text() const;
 
   // ---- watcher thread
-  // Called about once a second, and at deadline(). Returns whether revive_pairs() has something to
-  // do.
-  bool on_tick(Clock::time_point now);
+  // Calls that are due, and may block. Each was asked for once, and is made by another thread.
+  struct Due {
+    struct Stop {
+      uint32_t pair;
+      const HcaContext* hca;
+    };
+    std::vector<Stop> stops;  // stop()
+    bool revives = false;     // revive_pairs()
+  };
+  // Called about once a second, and at deadline().
+  Due on_tick(Clock::time_point now);
   // When on_tick must be called at the latest; Clock::time_point::max() when nothing is due.
   Clock::time_point deadline() const {
     return Clock::time_point(Clock::duration(deadline_.load(std::memory_order_acquire)));
@@ -206,7 +214,7 @@ class Recovery {
   // The peer's statement, which came over the socket.
   void on_statement(const wire::PairStatement& statement);
   // Once, after on_event() may be called: looks at what the rails' HCAs and ports have reported
-  // before. Any thread.
+  // before. Any thread. May block.
   void look_at_rails();
   // An HCA of the connection reported an event. Returns whether recovery deals with it, so that the
   // connection goes on.
@@ -216,7 +224,9 @@ class Recovery {
   bool waits_for_port(const HcaContext& hca, int port) const;
   const ConnectionOptions& options() const { return io_.options(); }
 
-  // ---- reviver thread
+  // ---- threads for calls that may block
+  // Moves a QP to ERROR, as on_tick() found it to be due.
+  void stop(uint32_t index);
   // Queries ports and revives pairs, as on_tick found them to be due. Blocks while firmware does
   // not answer, and while the kernel resolves an address, a second or so for each pair; not for a
   // pair whose path is paused in `slow`.
@@ -241,7 +251,8 @@ class Recovery {
     explicit Pair(PairAgreement a) : agreement(a) {}
     PairAgreement agreement;
     Known known = Known::kUsing;
-    bool stopped = false;              // the QP is in ERROR, in this epoch
+    bool stopping = false;             // stop() is to move the QP to ERROR, or does
+    bool stopped = false;              // it is in ERROR, in this epoch
     bool flush_seen = false;           // receiver: all arrivals are counted
     bool counted = false;              // and stated
     bool drained = false;              // nothing of the epoch that ended is left in the CQ
@@ -268,12 +279,12 @@ class Recovery {
   // Gives the mutex up while it lives; close() waits for its end.
   struct UseOfRails {
     UseOfRails(Recovery* of, std::unique_lock<std::mutex>* its) : recovery(of), lock(its) {
-      recovery->using_rails_ = true;
+      ++recovery->uses_of_rails_;
       lock->unlock();
     }
     ~UseOfRails() {
       lock->lock();
-      recovery->using_rails_ = false;
+      --recovery->uses_of_rails_;
       recovery->unused_.notify_all();
     }
     UseOfRails(const UseOfRails&) = delete;
@@ -289,7 +300,8 @@ class Recovery {
   void take_steps(Clock::time_point now);
   void advance(uint32_t index, Clock::time_point now);
   void note_loss(uint32_t index, Clock::time_point now);
-  void stop(uint32_t index, Clock::time_point now);
+  bool is_stop_due(uint32_t index, Clock::time_point now) const;
+  std::vector<Due::Stop> claim_stops(Clock::time_point now);
   void on_stopped(uint32_t index, Clock::time_point now);
   static bool has_to_be_destroyed(const Pair& pair);
   void destroy(uint32_t index, std::unique_lock<std::mutex>& lock);
@@ -304,7 +316,7 @@ class Recovery {
               std::unique_lock<std::mutex>& lock);
   Result<wire::PortAddress> connect_again(uint32_t index, const wire::PortAddress& peer,
                                           std::unique_lock<std::mutex>& lock);
-  void stop_again(uint32_t index);
+  void stop_again(uint32_t index, std::unique_lock<std::mutex>& lock);
   void probe(uint32_t index);
   void check_arrivals(uint32_t index);
   static bool is_statement_due(const Pair& pair, Clock::time_point now);
@@ -323,7 +335,6 @@ class Recovery {
   void lose_ports_that_are_down();
   std::vector<uint32_t> ports_to_query(Clock::time_point now) const;
   void query_ports(Clock::time_point now, std::unique_lock<std::mutex>& lock);
-  void query_all_ports();
   std::optional<bool> query_port(uint32_t index, std::unique_lock<std::mutex>& lock);
   void read_statements(Clock::time_point now);
   void take_statement(const wire::PairStatement& statement, Clock::time_point now);
@@ -334,7 +345,6 @@ class Recovery {
   bool is_used(uint32_t rail) const;
   std::string awaited_text(uint32_t index) const;
   bool awaits_data_path() const;
-  void stop_all();
   bool is_too_late(Clock::time_point now) const;
   Clock::time_point deadline_of(const Pair& pair, Clock::time_point now) const;
   void update_deadline(Clock::time_point now);
@@ -362,8 +372,8 @@ class Recovery {
   mutable std::mutex mutex_;  // guards all that follows
   std::condition_variable unused_;
   bool closed_ = false;
-  bool all_stopped_ = false;  // since the connection has failed
-  bool using_rails_ = false;  // revive_pairs() uses a QP or an HCA without the mutex
+  int uses_of_rails_ = 0;         // threads that use a QP or an HCA without the mutex
+  bool asked_to_revive_ = false;  // revive_pairs() has not begun since
   std::shared_ptr<PeerLink> link_;
   std::vector<Pair> pairs_;
   std::vector<bool> port_down_;   // by rail: as the last event or query showed

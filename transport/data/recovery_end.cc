@@ -72,15 +72,6 @@ void Recovery::on_failed_connection() {
   run(now());
 }
 
-// A peer that has lost the socket learns of the failure by its own writes, which fail then. A pair
-// that is being revived is stopped already, and does not return.
-void Recovery::stop_all() {
-  if (std::exchange(all_stopped_, true)) return;
-  for (uint32_t i = 0; i < pairs_.size(); ++i) {
-    if (!pairs_[i].stopped && io_.has_queue_pair(i)) (void)io_.stop(i);
-  }
-}
-
 void Recovery::fail(Code code, const std::string& what) {
   link_->fail_link(Error{code, link_->description() + ": " + what}, true);
 }

@@ -109,20 +109,23 @@ std::optional<bool> Recovery::query_port(uint32_t index, std::unique_lock<std::m
   return closed_ || events != port_events_ ? std::nullopt : std::optional(active);
 }
 
-void Recovery::query_all_ports() {
-  for (uint32_t i = 0; i < pairs_.size(); ++i) {
-    if (!pairs_[i].hopeless) set_port(io_.rail(i), io_.is_port_active(i));
-  }
-}
-
 void Recovery::look_at_rails() {
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   if (closed_ || !recovers_ || link_->failed()) return;
   for (const RailEnd& rail : io_.rails()) {
     const HcaContext& hca = *rail.device().hca;
-    if (hca.is_gone()) lose_hca(hca);
+    bool gone = false;
+    {
+      const UseOfRails use(this, &lock);
+      gone = hca.is_gone();
+    }
+    if (gone) lose_hca(hca);
   }
-  query_all_ports();
+  for (uint32_t i = 0; i < pairs_.size(); ++i) {
+    if (pairs_[i].hopeless) continue;
+    const std::optional<bool> active = query_port(i, lock);
+    if (active) set_port(io_.rail(i), *active);
+  }
   run(now());
 }
 

@@ -18,6 +18,7 @@ bool Recovery::claim_revivals(Clock::time_point now) {
 
 void Recovery::revive_pairs(Clock::time_point now, SlowPaths& slow) {
   std::unique_lock lock(mutex_);
+  asked_to_revive_ = false;
   if (!closed_) query_ports(now, lock);
   for (uint32_t i = 0; i < pairs_.size() && !closed_; ++i) {
     if (!pairs_[i].reviving) continue;
@@ -70,7 +71,7 @@ void Recovery::revive(uint32_t index, Clock::time_point now, SlowPaths& slow,
   slow.on_success(io_.path_text(index));
   // In the meantime its HCA or its port may have gone, or the connection may have failed.
   if (link_->failed() || pair.agreement.next(Clock::time_point::max()) != PairAction::kRevive) {
-    return stop_again(index);
+    return stop_again(index, lock);
   }
   pair.agreement.on_connected(*revived, peer);
   pair.agreement.on_revived(now + took);
@@ -98,8 +99,9 @@ Result<wire::PortAddress> Recovery::connect_again(uint32_t index, const wire::Po
 
 // A QP in RESET flushes nothing. Where the HCA refuses, that does no harm: the peer sends nothing
 // before this end has stated that the pair is ready, and the next attempt begins with RESET.
-void Recovery::stop_again(uint32_t index) {
+void Recovery::stop_again(uint32_t index, std::unique_lock<std::mutex>& lock) {
   arrivals_[index].epoch.store(kCounted, std::memory_order_release);
+  const UseOfRails use(this, &lock);
   (void)io_.reset(index);
 }
 

@@ -25,22 +25,24 @@ constexpr std::chrono::seconds kStaysLostAfter{60};
 
 }  // namespace
 
-bool Recovery::on_tick(Clock::time_point now) {
+Recovery::Due Recovery::on_tick(Clock::time_point now) {
   std::lock_guard lock(mutex_);
-  if (closed_ || !recovers_) return false;
+  if (closed_ || !recovers_) return {};
   if (!link_->failed()) read_statements(now);
   run(now);
-  const bool due = claim_revivals(now) || !ports_to_query(now).empty();
+  Due due{claim_stops(now)};
+  if (claim_revivals(now) || !ports_to_query(now).empty()) {
+    due.revives = !std::exchange(asked_to_revive_, true);
+  }
   update_deadline(now);
   return due;
 }
 
-// Takes every step that is due and does not block, and what follows from them. Nothing is due on a
-// connection that has failed.
+// Takes every step that is due and does not block, and what follows from them. On a connection that
+// has failed, only QPs are stopped.
 void Recovery::run(Clock::time_point now) {
   if (closed_ || !recovers_ || link_ == nullptr) return;
   if (!link_->failed()) take_steps(now);
-  if (link_->failed()) stop_all();
   update_deadline(now);
 }
 
@@ -69,7 +71,6 @@ void Recovery::advance(uint32_t index, Clock::time_point now) {
   if (agreement.awaits_probe()) agreement.on_peer_probed(io_.peer_probed(index));
   if (agreement.usable() && pair.logged) log_return(index);
   if (agreement.lost() && !pair.lost_at) note_loss(index, now);
-  if (agreement.next(now) == PairAction::kStop) stop(index, now);
   count_if_possible(index, now);
   if (agreement.recovered()) check_arrivals(index);
   if (pair.known == Known::kFinished && agreement.recovered()) {
@@ -108,6 +109,9 @@ Recovery::Clock::time_point Recovery::deadline_of(const Pair& pair, Clock::time_
 
 void Recovery::update_deadline(Clock::time_point now) {
   Clock::time_point next = Clock::time_point::max();
+  for (uint32_t i = 0; i < pairs_.size(); ++i) {
+    if (is_stop_due(i, now)) next = now;
+  }
   if (!link_->failed()) {
     for (const Pair& pair : pairs_) next = std::min(next, deadline_of(pair, now));
     // What the peer states comes by RDMA alone, and nothing wakes the watcher for it.

@@ -19,27 +19,57 @@ constexpr uint64_t kUnknown = std::numeric_limits<uint64_t>::max();
 
 }  // namespace
 
-// Where the HCA refuses, late packets could still arrive. The QP is then destroyed once the data
-// path does not use it any more; until then the change is tried again from time to time.
-void Recovery::stop(uint32_t index, Clock::time_point now) {
-  Pair& pair = pairs_[index];
-  if (!io_.has_queue_pair(index) || (pair.stop_error != 0 && now < pair.stop_at)) return;
-  arrivals_[index].stopped.store(true, std::memory_order_release);
-  pair.stop_error = io_.stop(index);
-  pair.stop_at = now + kStopAgain;
-  if (pair.stop_error == 0 || (pair.hopeless && PairIo::is_gone(pair.stop_error))) {
-    on_stopped(index, now);
-  }
+// A connection that has failed stops all of them: a peer that has lost the socket learns of the
+// failure by its own writes, which fail then.
+bool Recovery::is_stop_due(uint32_t index, Clock::time_point now) const {
+  const Pair& pair = pairs_[index];
+  if (pair.stopping || pair.stopped || now < pair.stop_at) return false;
+  return (pair.agreement.lost() || link_->failed()) && io_.has_queue_pair(index);
 }
 
+std::vector<Recovery::Due::Stop> Recovery::claim_stops(Clock::time_point now) {
+  std::vector<Due::Stop> due;
+  for (uint32_t i = 0; i < pairs_.size(); ++i) {
+    if (!is_stop_due(i, now)) continue;
+    due.push_back({i, io_.rails()[io_.rail(i)].device().hca.get()});
+    pairs_[i].stopping = true;
+    arrivals_[i].stopped.store(true, std::memory_order_release);
+  }
+  return due;
+}
+
+// Without the mutex: firmware may not answer. Until it has, the pair is lost and not down, and the
+// data path may post on it. Where the HCA refuses, late packets could still arrive. The QP is then
+// destroyed once the data path does not use it any more; until then the change is tried again from
+// time to time.
+void Recovery::stop(uint32_t index) {
+  std::unique_lock lock(mutex_);
+  if (closed_) return;
+  int err = 0;
+  {
+    const UseOfRails use(this, &lock);
+    err = io_.stop(index);
+  }
+  if (closed_) return;
+  const Clock::time_point now = this->now();
+  Pair& pair = pairs_[index];
+  pair.stopping = false;
+  pair.stop_error = err;
+  pair.stop_at = err == 0 ? Clock::time_point{} : now + kStopAgain;
+  if (err == 0 || (pair.hopeless && PairIo::is_gone(err))) on_stopped(index, now);
+  run(now);
+}
+
+// A QP that was never ready is in RESET: nothing has arrived over it, and it flushes nothing.
 void Recovery::on_stopped(uint32_t index, Clock::time_point now) {
+  if (io_.has_queue_pair(index) && io_.is_reset(index)) pairs_[index].flush_seen = true;
   pairs_[index].stop_error = 0;
   pairs_[index].stopped = true;
   pairs_[index].agreement.on_stopped(now);
 }
 
 bool Recovery::has_to_be_destroyed(const Pair& pair) {
-  return pair.stop_error != 0 && pair.known != Known::kUsing;
+  return pair.stop_error != 0 && !pair.stopping && pair.known != Known::kUsing;
 }
 
 // Without the mutex, since the watcher may wait for that with an event of this QP, for which

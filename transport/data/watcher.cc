@@ -120,6 +120,8 @@ void Watcher::watch_fd(int fd) {
 
 void Watcher::add(const std::shared_ptr<PeerLink>& link, std::vector<const void*> objects,
                   std::shared_ptr<Recovery> recovery) {
+  // What became due before the thread could see it.
+  const bool is_due = recovery != nullptr && recovery->deadline() != Clock::time_point::max();
   bool was_empty;
   {
     std::lock_guard lock(mutex_);
@@ -129,9 +131,10 @@ void Watcher::add(const std::shared_ptr<PeerLink>& link, std::vector<const void*
                             Watched{link, std::move(objects), std::move(recovery)});
   }
   watch_fd(link->fd());
+  if (is_due) recoveries_changed_.store(true, std::memory_order_release);
   // Without links the thread sleeps with no time-out. With some it need not learn of another one: a
   // thread that wakes for each takes the locks and the processor of those who set up connections.
-  if (was_empty) wake_up();
+  if (was_empty || is_due) wake_up();
 }
 
 void Watcher::remove(const PeerLink* link) {
@@ -391,9 +394,18 @@ void Watcher::tick_recoveries(Clock::time_point now, bool all) {
   const std::vector<std::shared_ptr<Recovery>> some = recoveries();
   next_recovery_ = Clock::time_point::max();
   for (const auto& recovery : some) {
-    if ((all || recovery->deadline() <= now) && recovery->on_tick(now)) reviver_.add(recovery);
+    if (all || recovery->deadline() <= now) have_made(recovery, recovery->on_tick(now));
     next_recovery_ = std::min(next_recovery_, recovery->deadline());
   }
+}
+
+void Watcher::have_made(const std::shared_ptr<Recovery>& recovery, const Recovery::Due& due) {
+  for (const Recovery::Due::Stop& stop : due.stops) {
+    BlockingCalls& stopper = stoppers_.try_emplace(stop.hca, "gdr-stopper").first->second;
+    stopper.add([recovery, pair = stop.pair] { recovery->stop(pair); });
+  }
+  if (!due.revives) return;
+  reviver_.add([this, recovery] { recovery->revive_pairs(Clock::now(), slow_paths_); });
 }
 
 std::vector<std::shared_ptr<PeerLink>> Watcher::links() {

@@ -16,13 +16,14 @@
 
 #include "base/result.h"
 #include "base/unique_fd.h"
+#include "transport/data/blocking_calls.h"
 #include "transport/data/failure_log.h"
 #include "transport/data/peer_link.h"
 #include "transport/data/process_counters.h"
 #include "transport/data/rail_log.h"
 #include "transport/data/rail_use.h"
 #include "transport/data/recovery.h"
-#include "transport/data/reviver.h"
+#include "transport/data/slow_paths.h"
 #include "transport/data/unreachable_paths.h"
 #include "transport/data/watchdog.h"
 #include "transport/device/hca.h"
@@ -99,6 +100,7 @@ class Watcher {
   void wake_up();
   void tick(Clock::time_point now);
   void tick_recoveries(Clock::time_point now, bool all);
+  void have_made(const std::shared_ptr<Recovery>& recovery, const Recovery::Due& due);
   void log_moved_counters(std::chrono::milliseconds patience);
   void log_what_is_left();
   void report_lost_paths(const std::vector<std::shared_ptr<PeerLink>>& links,
@@ -128,7 +130,11 @@ class Watcher {
   Clock::time_point next_deadline_ = Clock::time_point::max();
   Clock::time_point next_recovery_ = Clock::time_point::max();
   std::set<const PeerLink*> reported_;  // deaf links whose loss of the path has been logged
-  Reviver reviver_;                     // ends before all above, which it uses
+  // Threads of their own, which end before all above that they use. One stops queue pairs of each
+  // HCA, so that none waits for the firmware of another.
+  SlowPaths slow_paths_;  // the reviver's
+  BlockingCalls reviver_{"gdr-reviver"};
+  std::map<const HcaContext*, BlockingCalls> stoppers_;
   std::thread thread_;
 };
 

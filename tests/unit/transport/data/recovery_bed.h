@@ -184,9 +184,13 @@ struct RecoveryBed : Fabric {
     }
   }
   void tick() {
-    for (RecoveringEnd* end : {&sender, &receiver}) {
-      if (end->recovery->on_tick(now())) end->recovery->revive_pairs(now(), slow);
-    }
+    for (RecoveringEnd* end : {&sender, &receiver}) tick(*end);
+  }
+  // With the calls that may block.
+  void tick(RecoveringEnd& end) {
+    const Recovery::Due due = end.recovery->on_tick(now());
+    for (const Recovery::Due::Stop& stop : due.stops) end.recovery->stop(stop.pair);
+    if (due.revives) end.recovery->revive_pairs(now(), slow);
   }
   // Plays everything but the data paths until nothing more happens.
   void settle() {

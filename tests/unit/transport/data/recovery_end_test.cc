@@ -138,6 +138,8 @@ TEST_F(RecoveryEndTest, ConnectionFails_ItsQueuePairsGoToErrorAtOnce) {
   EXPECT_FALSE(sender.recovery->on_lost_hca(0) && sender.recovery->on_lost_hca(1));
   receiver.link->fail_link(Error{Code::kInternal, "the data path fails"}, false);
   receiver.recovery->on_failed_connection();
+  EXPECT_LE(receiver.recovery->deadline(), bed.now());
+  bed.tick();
   for (uint32_t pair : {0u, 1u}) {
     EXPECT_EQ(sender.qp(pair)->state, IBV_QPS_ERR);
     EXPECT_EQ(receiver.qp(pair)->state, IBV_QPS_ERR);
@@ -148,7 +150,7 @@ TEST_F(RecoveryEndTest, PeerFailsWithoutASocket_AWriteOfThisEndFails) {
   lose_socket(sender);
   lose_socket(receiver);
   receiver.link->fail_link(Error{Code::kInternal, "it fails"}, false);
-  receiver.recovery->on_tick(bed.now());
+  bed.tick(receiver);
   for (int probe = 0; probe < 2; ++probe) {
     EXPECT_TRUE(sender.recovery->probe_peer());
     sender.poll();
@@ -204,7 +206,7 @@ TEST_F(RecoveryEndTest, TimeIsOverAndAPortReturns_TheWatcherSleepsUntilTheProbeE
   bed.settle();
   bed.port_event(sender, 1, IBV_EVENT_PORT_ACTIVE);
   const Clock::time_point now = bed.now();
-  EXPECT_FALSE(sender.recovery->on_tick(now));
+  EXPECT_FALSE(sender.recovery->on_tick(now).revives);
   EXPECT_FALSE(sender.link->failed());
   EXPECT_GT(sender.recovery->deadline(), now);
   bed.verbs.release();

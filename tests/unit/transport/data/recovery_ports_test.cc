@@ -152,6 +152,7 @@ TEST_F(RecoveryPortsTest, QueuePairOfAFlushFails_ItsRailIsLostAndReturns) {
 TEST_F(RecoveryPortsTest, PortWentDownBefore_ItsPairIsGivenUpAtOnceAndReturnsWithThePort) {
   bed.verbs.port("fake_c", 1).active = false;
   sender.recovery->look_at_rails();
+  bed.tick(sender);
   EXPECT_EQ(sender.qp(1)->state, IBV_QPS_ERR);
   EXPECT_EQ(sender.qp(0)->state, IBV_QPS_RTS);
   bed.run();
@@ -163,6 +164,7 @@ TEST_F(RecoveryPortsTest, PortWentDownBefore_ItsPairIsGivenUpAtOnceAndReturnsWit
 TEST_F(RecoveryPortsTest, HcaFailedBefore_ItsPairIsGivenUpForGood) {
   sender.connection.rails()[1].device().hca->on_event(IBV_EVENT_DEVICE_FATAL);
   sender.recovery->look_at_rails();
+  bed.tick(sender);
   EXPECT_EQ(sender.qp(1)->state, IBV_QPS_ERR);
   EXPECT_TRUE(sender.recovery->is_given_up(1));
   EXPECT_FALSE(sender.recovery->is_given_up(0));
@@ -177,6 +179,7 @@ TEST(RecoveryHcaTest, HcaOfTwoPortsIsGone_BothRailsAreLost) {
   RecoveryBed bed({}, config);
   EXPECT_FALSE(bed.sender.recovery->on_lost_hca(1));
   EXPECT_TRUE(bed.sender.link->failed());
+  bed.tick();
   for (uint32_t pair : {0u, 1u}) EXPECT_EQ(bed.sender.qp(pair)->state, IBV_QPS_ERR);
 }
 

@@ -52,6 +52,8 @@ struct RecoveryRevivalTest : RecoveringEnds {
   // The receiver's QP, in whatever state it is, takes no send.
   void expect_return_by_reset() {
     bed.fail_pair(receiver, 1);
+    receiver.link->count_posted();  // a receive that is announced over another pair
+    bed.tick(receiver);
     EXPECT_EQ(receiver.qp(1)->state, IBV_QPS_RESET);
     bed.run();
     skip_a_second();
@@ -116,7 +118,7 @@ TEST_F(RecoveryRevivalTest, NoPairIsUsableAndThePathIsSlow_IsTriedAfterAsLongAsI
   bed.slow.on_failure(lost_path(), bed.now(), 1s);
   auto tick = [&](std::chrono::milliseconds later) {
     bed.skip(later);
-    if (sender.recovery->on_tick(bed.now())) sender.recovery->revive_pairs(bed.now(), bed.slow);
+    bed.tick(sender);
   };
   tick(600ms);
   EXPECT_EQ(sender.qp(0)->state, IBV_QPS_ERR);
@@ -280,6 +282,7 @@ TEST_F(RecoveryRevivalTest, ProbeIsRefused_ThePairIsLostAndTheAgreementAwaited) 
   sender.losses.clear();
   bed.verbs.fail_call(fake_verbs::Call::kPostSend, EIO);
   bed.exchange();
+  bed.tick(sender);
   EXPECT_EQ(bed.verbs.failures_left(fake_verbs::Call::kPostSend), 0);
   EXPECT_EQ(sender.qp(1)->state, IBV_QPS_ERR);
   EXPECT_EQ(sender.losses, std::vector<std::string>{});

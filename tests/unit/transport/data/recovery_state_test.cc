@@ -11,9 +11,7 @@ using namespace std::chrono_literals;
 struct RecoveryStateTest : RecoveringEnds {
   std::string state() const { return sender.recovery->state_text(); }
   // Only the sender's watcher and reviver run.
-  void tick_sender() {
-    if (sender.recovery->on_tick(bed.now())) sender.recovery->revive_pairs(bed.now(), bed.slow);
-  }
+  void tick_sender() { bed.tick(sender); }
 };
 
 TEST_F(RecoveryStateTest, PairIsLost_StateHasItsCauseUntilItIsUsable) {

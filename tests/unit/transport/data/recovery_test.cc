@@ -24,6 +24,8 @@ TEST_F(RecoveryTest, NothingFails_ThereAreNoNewsAndNothingIsSent) {
 TEST_F(RecoveryTest, PairFails_ItsQueuePairGoesToErrorAtOnceAndBothAgreeOnWhatArrived) {
   for (int i = 0; i < 3; ++i) bed.send(1);
   bed.fail_pair(sender, 1);
+  EXPECT_LE(sender.recovery->deadline(), bed.now()) << "the watcher has to come at once";
+  bed.tick(sender);
   // Before anything is stated, so that nothing that is late reaches this end.
   EXPECT_EQ(sender.qp(1)->state, IBV_QPS_ERR);
   EXPECT_EQ(sender.qp(0)->state, IBV_QPS_RTS);
@@ -92,7 +94,7 @@ TEST_F(RecoveryTest, WorkIsFlushed_TheCauseIsWaitedForAShortTime) {
   bed.fail_pair(sender, 0, 0, IBV_WC_RETRY_EXC_ERR);
   EXPECT_TRUE(contains(sender.recovery->state_text(), "(RETRY_EXC_ERR)"));
   bed.skip(30ms);
-  sender.recovery->on_tick(bed.now());
+  bed.tick(sender);
   EXPECT_EQ(sender.qp(1)->state, IBV_QPS_ERR);
   EXPECT_TRUE(contains(sender.recovery->state_text(), "WR_FLUSH_ERR"));
 }
@@ -106,6 +108,7 @@ TEST_F(RecoveryTest, QueuePairReportsAnError_ItsPairIsLostIfItIsFatal) {
     const bool is_fatal = type == IBV_EVENT_QP_FATAL;
     const HcaContext& hca = *sender.connection.rails()[0].device().hca;
     EXPECT_EQ(sender.recovery->on_event(hca, event), is_fatal);
+    bed.tick(sender);
     EXPECT_EQ(sender.qp(0)->state, is_fatal ? IBV_QPS_ERR : IBV_QPS_RTS);
   }
   EXPECT_EQ(sender.qp(1)->state, IBV_QPS_RTS);
@@ -192,12 +195,15 @@ TEST_F(RecoveryTest, EndsHaveAgreedAndAreNotCalled_WhatMovesIsLoggedLater) {
 TEST_F(RecoveryTest, Closed_NoQueuePairIsTouchedOrNamed) {
   bed.fail_pair(sender, 1);
   EXPECT_NE(sender.recovery->state_text(), "");
+  bed.tick(sender);
+  bed.fail_pair(sender, 0);
+  EXPECT_EQ(sender.recovery->on_tick(bed.now()).stops.size(), 1u);
   sender.recovery->close();
+  sender.recovery->stop(0);
   EXPECT_EQ(sender.recovery->state_text(), "") << "the watchdog's link outlives the QPs";
   EXPECT_TRUE(sender.recovery->rail_use().empty()) << "and the rails";
-  bed.fail_pair(sender, 0);
   bed.skip(5s);
-  sender.recovery->on_tick(bed.now());
+  bed.tick(sender);
   EXPECT_EQ(sender.qp(0)->state, IBV_QPS_RTS);
   EXPECT_EQ(sender.qp(1)->state, IBV_QPS_ERR);
 }

@@ -1,0 +1,131 @@
+#include "transport/data/blocking_calls.h"
+
+#include <gtest/gtest.h>
+
+#include <future>
+#include <thread>
+
+#include "tests/unit/transport/data/recovery_bed.h"
+
+namespace gdr::transport {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Pair 1 is lost, and due to be revived in on_tick.
+struct BlockingCallsTest : RecoveringEnds {
+  void SetUp() override {
+    bed.fail_pair(sender, 1);
+    bed.run();
+    bed.skip(1100ms);
+  }
+};
+
+TEST_F(BlockingCallsTest, PairIsDue_TheTickItselfDoesNotTouchItsQueuePair) {
+  EXPECT_TRUE(sender.recovery->on_tick(bed.now()).revives);
+  EXPECT_EQ(sender.qp(1)->state, IBV_QPS_ERR);
+  EXPECT_GT(sender.recovery->deadline(), bed.now()) << "the watcher would not sleep";
+  EXPECT_FALSE(sender.recovery->on_tick(bed.now()).revives) << "it was asked for already";
+  sender.recovery->revive_pairs(bed.now(), bed.slow);
+  EXPECT_EQ(sender.qp(1)->state, IBV_QPS_RTS);
+  EXPECT_FALSE(sender.recovery->on_tick(bed.now()).revives);
+}
+
+// Firmware that does not answer to the change to ERROR until it is released.
+struct HangingFirmware {
+  explicit HangingFirmware(fake_verbs::FakeVerbs& verbs) {
+    entered = {}, released = {};
+    modify =
+        std::exchange(verbs.mutable_api().modify_qp, [](ibv_qp* qp, ibv_qp_attr* attr, int mask) {
+          if (attr->qp_state == IBV_QPS_ERR) {
+            entered.set_value();
+            released.get_future().wait();
+          }
+          return modify(qp, attr, mask);
+        });
+  }
+  static inline std::promise<void> entered, released;
+  static inline decltype(verbs::Api::modify_qp) modify;
+};
+
+TEST(HangingFirmwareTest, QueuePairIsStopped_TheWatcherAndTheConnectionGoOnMeanwhile) {
+  RecoveryBed bed;
+  HangingFirmware firmware(bed.verbs);
+  RecoveringEnd& sender = bed.sender;
+  bed.send(1);
+  bed.fail_pair(sender, 1);
+  const std::shared_ptr<Recovery> shared(std::shared_ptr<Recovery>(), &*sender.recovery);
+  bed.watcher->add(sender.link, {}, shared);
+  firmware.entered.get_future().wait();
+  auto sockets = local_socket_pair();
+  auto other = std::make_shared<PeerLink>(FrameChannel(std::move(sockets[0])), "c", "sender");
+  bed.watcher->add(other, {});
+  FrameChannel peer(std::move(sockets[1]));
+  peer.queue_text(wire::FrameKind::kFailed, "it fails");
+  ASSERT_TRUE(peer.flush());
+  EXPECT_TRUE(wait_for([&] { return other->failed(); })) << "the watcher waits for the firmware";
+  sender.follow_news();
+  EXPECT_TRUE(sender.has_seen(PairNews::Kind::kLost, 1));
+  EXPECT_TRUE(contains(sender.recovery->state_text(), "the ends have not agreed yet"));
+  std::thread closer([&] { sender.recovery->close(); });
+  firmware.released.set_value();
+  closer.join();
+  EXPECT_EQ(sender.qp(1)->state, IBV_QPS_ERR) << "close() waits for the queue pair";
+  bed.watcher->remove(other.get());
+  bed.watcher->remove(sender.link.get());
+}
+
+TEST_F(BlockingCallsTest, RevivalBlocks_TheConnectionRecoversAndTheOthersAreServedLater) {
+  std::promise<void> entered, released;
+  sender.while_reviving = [&]() -> Status {
+    entered.set_value();
+    released.get_future().wait();
+    return {};
+  };
+  for (RecoveringEnd* end : {&sender, &receiver}) {
+    ASSERT_TRUE(end->recovery->on_tick(bed.now()).revives);
+  }
+  BlockingCalls reviver("reviver");
+  for (RecoveringEnd* end : {&sender, &receiver}) {
+    reviver.add([&, end] { end->recovery->revive_pairs(bed.now(), bed.slow); });
+  }
+  entered.get_future().wait();
+  sender.recovery->on_tick(bed.now());
+  bed.exchange();
+  EXPECT_NE(sender.recovery->state_text(), "");
+  released.set_value();
+  const auto is_connected_again = [](RecoveringEnd& end) {
+    return contains(end.recovery->state_text(), "connected again");
+  };
+  EXPECT_TRUE(wait_for([&] { return is_connected_again(sender) && is_connected_again(receiver); }));
+}
+
+TEST_F(BlockingCallsTest, ClosedWhileItRevives_CloseWaitsForTheQueuePair) {
+  std::thread closer;
+  ibv_qp_state seen = IBV_QPS_UNKNOWN;
+  sender.while_reviving = [&]() -> Status {
+    closer = std::thread([&] {
+      sender.recovery->close();
+      seen = sender.qp(1)->state;
+    });
+    return {};
+  };
+  ASSERT_TRUE(sender.recovery->on_tick(bed.now()).revives);
+  sender.recovery->revive_pairs(bed.now(), bed.slow);
+  closer.join();
+  EXPECT_EQ(seen, IBV_QPS_RTS);
+}
+
+// Firmware that does not answer must not hold up the watcher, nor a data path that needs the mutex.
+TEST_F(BlockingCallsTest, PortsAreQueried_TheTickDoesNotQueryThem) {
+  bed.verbs.fail_call(fake_verbs::Call::kQueryPort, EIO);
+  ASSERT_TRUE(sender.recovery->on_tick(bed.now()).revives);
+  EXPECT_EQ(bed.verbs.failures_left(fake_verbs::Call::kQueryPort), 1);
+  sender.recovery->revive_pairs(bed.now(), bed.slow);
+  EXPECT_EQ(bed.verbs.failures_left(fake_verbs::Call::kQueryPort), 0);
+  EXPECT_TRUE(contains(sender.recovery->state_text(), "its port is down at this end"));
+  EXPECT_FALSE(sender.recovery->on_tick(bed.now()).revives);
+}
+
+}  // namespace
+}  // namespace gdr::transport

@@ -1,0 +1,39 @@
+// A thread for calls that may block.
+#pragma once
+
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+namespace gdr::transport {
+
+// ibv_modify_qp and ibv_destroy_qp wait for firmware, which may not answer, and the change to RTR
+// may take a second or more. The watcher, which finds failures and carries recoveries on, must not
+// wait for that. Thread-safe.
+class BlockingCalls {
+ public:
+  explicit BlockingCalls(const char* thread_name) : thread_name_(thread_name) {}
+  // Waits for the call that is under way; drops those that wait.
+  ~BlockingCalls();
+  BlockingCalls(const BlockingCalls&) = delete;
+  BlockingCalls& operator=(const BlockingCalls&) = delete;
+
+  // Has a call made, after those that were added before. The first one starts the thread, which
+  // inherits the caller's signal mask. Where no thread can be started, makes the call itself.
+  void add(std::function<void()> call);
+
+ private:
+  bool start();  // with mutex_
+  void run();
+
+  const char* const thread_name_;
+  std::mutex mutex_;  // guards waiting_ and stopping_
+  std::condition_variable changed_;
+  std::deque<std::function<void()>> waiting_;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace gdr::transport
