@@ -1,5 +1,7 @@
 #include "transport/wire/frame_channel.h"
 
+#include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -164,6 +166,7 @@ Result<wire::EndPoint> Frame::end_point() const {
 }
 
 void FrameChannel::queue(wire::FrameKind kind, const void* body, size_t bytes) {
+  if (send_error_ != 0) return;
   wire::FrameHeader header{wire::kMagic, wire::kWireVersion, kind, 0, static_cast<uint32_t>(bytes)};
   auto append = [this](const void* data, size_t size) {
     auto* begin = static_cast<const uint8_t*>(data);
@@ -189,17 +192,28 @@ Result<bool> FrameChannel::flush_and_end() {
 
 // flags: MSG_MORE or none.
 Result<bool> FrameChannel::send_queued(int flags) {
-  while (sent_ < outgoing_.size()) {
+  while (send_error_ == 0 && sent_ < outgoing_.size()) {
     ssize_t n = ::send(socket_.get(), outgoing_.data() + sent_, outgoing_.size() - sent_,
                        flags | MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return false;
-    if (n < 0) return fail_errno(Code::kRemote, "sending on the handshake socket failed", errno);
-    sent_ += n;
+    if (n < 0) {
+      send_error_ = errno;
+    } else {
+      sent_ += n;
+    }
   }
   sent_ = 0;
   release(outgoing_);
-  return true;
+  if (send_error_ == 0) return true;
+  return fail_errno(Code::kRemote, "sending on the handshake socket failed", send_error_);
+}
+
+bool FrameChannel::has_ended(bool or_broken) const {
+  pollfd entry{socket_.get(), POLLRDHUP, 0};
+  int unread = 0;
+  if (poll(&entry, 1, 0) != 1 || (!or_broken && (entry.revents & POLLERR) != 0)) return false;
+  return ioctl(socket_.get(), FIONREAD, &unread) != 0 || unread == 0;
 }
 
 // Reads until `wanted` bytes are buffered or no more have arrived.

@@ -53,6 +53,10 @@ class FrameChannel {
   // packet where that is possible, so that the peer wakes once for both.
   Result<bool> flush_and_end();
 
+  // Whether the peer has ended the stream and nothing is left to read. or_broken: also where the
+  // connection broke. The error stays, for receive().
+  bool has_ended(bool or_broken) const;
+
   // Returns the next frame, if all of it has arrived. kRemote if the peer closed the socket or it
   // broke; kInternal or kInvalidUsage (another wire version) if the bytes are not a valid frame.
   Result<std::optional<Frame>> receive();
@@ -62,6 +66,7 @@ class FrameChannel {
   Status read_available(size_t wanted);
 
   UniqueFd socket_;
+  int send_error_ = 0;  // errno value; nothing is queued any more
   std::vector<uint8_t> outgoing_;
   size_t sent_ = 0;
   std::vector<uint8_t> incoming_;

@@ -31,6 +31,21 @@ TEST_F(FrameChannelTest, Receive_NothingArrived_IsNotAnError) {
   EXPECT_FALSE(frame->has_value());
 }
 
+// Statements are repeated for as long as the connection lives.
+TEST_F(FrameChannelTest, SendingHasFailed_NothingIsKeptForLater) {
+  raw_.reset();
+  channel_.queue_text(wire::FrameKind::kState, "lost");
+  EXPECT_EQ(channel_.flush().error().sys_errno, EPIPE);
+  int fds[2];
+  ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
+  UniqueFd here(fds[0]), there(fds[1]);
+  ASSERT_EQ(dup2(here.get(), channel_.fd()), channel_.fd());
+  channel_.queue_text(wire::FrameKind::kState, "lost, too");
+  EXPECT_EQ(channel_.flush().error().sys_errno, EPIPE) << "the first error counts";
+  char byte;
+  EXPECT_EQ(read(there.get(), &byte, 1), -1);
+}
+
 TEST_F(FrameChannelTest, Receive_FrameByteByByte_ArrivesWhole) {
   FrameChannel peer(std::move(raw_));
   peer.queue_text(wire::FrameKind::kFailed, "rail 0 \x01 down");
