@@ -240,20 +240,21 @@ void Connection::keep_link(FrameChannel channel, const char* role,
   polled_rails_ = static_cast<uint32_t>(rails_.size());
   link_ = std::make_shared<PeerLink>(std::move(channel), text(), role, std::move(link_options));
   count_for_process();
-  std::vector<const void*> objects;
+  std::vector<EventSource> sources;
   for (const RailEnd& rail : rails_) {
-    watcher_->moved_counters().watch(rail.device());
-    objects.push_back(rail.device().hca->context());
-    objects.push_back(rail.cq());
-    for (const QueuePair& pair : rail.qps()) objects.push_back(pair.qp.get());
+    const Device& device = rail.device();
+    watcher_->moved_counters().watch(device);
+    sources.insert(sources.end(),
+                   {{device.hca->context()}, {device.hca->context(), device.port}, {rail.cq()}});
+    for (const QueuePair& pair : rail.qps()) sources.push_back({pair.qp.get()});
   }
-  objects.insert(objects.end(), own_queue_pairs.begin(), own_queue_pairs.end());
+  for (const void* queue_pair : own_queue_pairs) sources.push_back({queue_pair});
   note_reached_ports();  // before the recovery may change the state of a QP
   if (recovery_ != nullptr) {
     for (uint32_t rail : given_up_) (void)recovery_->withdraw_rail(rail);
     recovery_->begin(link_, excluded_);
   }
-  watcher_->add(link_, std::move(objects), recovery_);
+  watcher_->add(link_, std::move(sources), recovery_);
   if (recovery_ != nullptr) recovery_->look_at_rails();
 }
 

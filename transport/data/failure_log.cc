@@ -8,8 +8,6 @@
 namespace gdr::transport {
 namespace {
 
-constexpr std::chrono::seconds kEpisode{60};
-
 void write_line(bool warning, const std::string& text) {
   if (warning) {
     GDR_WARN("%s", text.c_str());
@@ -43,20 +41,14 @@ std::string seconds_text(std::chrono::milliseconds time) {
   return text;
 }
 
-bool FailureLog::begins(const std::string& cause, Clock::time_point now) {
-  std::lock_guard lock(mutex_);
-  std::erase_if(last_, [now](const auto& entry) { return now - entry.second >= kEpisode; });
-  return last_.insert_or_assign(cause, now).second;
-}
-
 void FailureLog::link_failed(const PeerLink& link, size_t connections, Clock::time_point now) {
   const Error error = link.failure();
   if (error.code != Code::kRemote) {
-    write_line(begins("failed: " + reason_of(link, error.text), now), error.text);
-    return;
+    const bool warns = episodes_.warn(reason_of(link, error.text), now).has_value();
+    return write_line(warns, error.text);
   }
   const std::string process = to_string(link.peer());
-  const bool first = begins("failed: " + process, now);
+  const bool first = episodes_.warn(process, now).has_value();
   std::string text = error.text;
   if (first) {
     add_to_reason(link, &text, "; " + process + " (" + counted(connections, "connection") + ")");
@@ -71,7 +63,7 @@ void FailureLog::path_lost(const PeerLink& link, size_t connections, Clock::time
     GDR_INFO(log::kNet, "%s; GDR_NCCL_PEER_WATCH=0: the connection goes on", lost.c_str());
     return;
   }
-  if (!begins("path lost: " + link.peer().host, now)) {
+  if (!episodes_.warn("path to " + link.peer().host, now)) {
     GDR_INFO(log::kNet, "%s", lost.c_str());
     return;
   }
@@ -86,7 +78,7 @@ void FailureLog::warn_once(const std::string& cause, const std::string& text) {
   bool first = false;
   {
     std::lock_guard lock(mutex_);
-    first = warned_.insert(cause).second;
+    first = logged_.insert(cause).second;
   }
   write_line(first, text);
 }
@@ -94,36 +86,44 @@ void FailureLog::warn_once(const std::string& cause, const std::string& text) {
 void FailureLog::note_once(const std::string& cause, const std::string& text) {
   {
     std::lock_guard lock(mutex_);
-    if (!noted_.insert(cause).second) return;
+    if (!logged_.insert(cause).second) return;
   }
   GDR_INFO(log::kInit | log::kNet, "%s", text.c_str());  // NCCL_DEBUG=INFO alone shows the first
 }
 
-void FailureLog::last_port_down(const std::string& text, size_t connections,
-                                std::chrono::milliseconds retries,
-                                std::chrono::milliseconds waits) {
-  GDR_WARN(
-      "%s; it is the last usable rail of %s, which %s: the HCA retries what is sent for %s "
-      "(NCCL_IB_TIMEOUT, NCCL_IB_RETRY_CNT), for %s after that a connection waits for a rail to "
-      "return, and then it fails. Likely cause: a cable, a transceiver or a switch port has "
-      "failed. "
-      "Fix: look at `dmesg` and the switch's log",
-      text.c_str(), counted(connections, "connection").c_str(), connections == 1 ? "waits" : "wait",
-      seconds_text(retries).c_str(), seconds_text(waits).c_str());
+void FailureLog::port_down(const PortDown& down, Clock::time_point now) {
+  const auto left_out = episodes_.warn(down.port, now, kWorstOfAPort);
+  std::string text = down.text + left_out_text(left_out.value_or(0));
+  if (down.connections > 0) {
+    text += "; transfers of " + counted(down.connections, "connection") +
+            " on it are retried by the HCA for NCCL_IB_TIMEOUT and then fail";
+  }
+  if (down.waiting > 0) {
+    text += "; it is the last usable rail of " + counted(down.waiting, "connection") +
+            (down.waiting == 1 ? ", which waits" : ", which wait") +
+            ": the HCA retries what is sent for " + seconds_text(down.retries) +
+            " (NCCL_IB_TIMEOUT, NCCL_IB_RETRY_CNT), for " + seconds_text(down.waits) +
+            " after that a connection waits for a rail to return, and then it fails";
+  }
+  write_line(left_out.has_value(),
+             text +
+                 ". Likely cause: a cable, a transceiver or a switch port has failed. Fix: look "
+                 "at `dmesg` and the switch's log");
 }
 
 // One fault raises an event for each of an HCA's QPs and CQs.
-void FailureLog::fatal_event(const std::string& text, const std::string& hint, size_t connections,
-                             bool fails, Clock::time_point now) {
-  if (!begins("event: " + text, now)) {
-    GDR_INFO(log::kNet, "%s", text.c_str());
+void FailureLog::fatal_event(const FatalEvent& event, Clock::time_point now) {
+  const auto left_out = episodes_.warn(event.cause, now);
+  if (!left_out) {
+    GDR_INFO(log::kNet, "%s", event.text.c_str());
     return;
   }
-  const std::string concerned = counted(connections, "connection");
-  const std::string effect = fails ? concerned + (connections == 1 ? " fails" : " fail")
-                                   : "NCCL_IB_RETURN_ASYNC_EVENTS=0: " + concerned +
-                                         (connections == 1 ? " goes on" : " go on");
-  GDR_WARN("%s; %s. %s", text.c_str(), effect.c_str(), hint.c_str());
+  const std::string concerned = counted(event.connections, "connection");
+  const std::string effect = event.fails ? concerned + (event.connections == 1 ? " fails" : " fail")
+                                         : "NCCL_IB_RETURN_ASYNC_EVENTS=0: " + concerned +
+                                               (event.connections == 1 ? " goes on" : " go on");
+  GDR_WARN("%s%s; %s. %s", event.text.c_str(), left_out_text(*left_out).c_str(), effect.c_str(),
+           event.hint.c_str());
 }
 
 }  // namespace gdr::transport

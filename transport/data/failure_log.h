@@ -4,12 +4,12 @@
 
 #include <chrono>
 #include <cstddef>
-#include <map>
 #include <mutex>
 #include <set>
 #include <string>
 
 #include "base/result.h"
+#include "transport/data/episodes.h"
 #include "transport/data/peer_link.h"
 
 namespace gdr::transport {
@@ -20,12 +20,32 @@ std::string counted(size_t count, const std::string& what, const char* plural = 
 // "0.54 s", "34 s": two digits that count.
 std::string seconds_text(std::chrono::milliseconds time);
 
-// Decides what is a warning, and writes the lines. A cause that occurs again within a minute of its
-// last occurrence belongs to the same episode, and is logged at INFO. Thread-safe; used only where
+// A port of this node that went down.
+struct PortDown {
+  std::string port;        // "mlx5_0:1"
+  std::string text;        // "mlx5_0:1 reports \"...\""
+  size_t connections = 0;  // that use it and do not recover
+  size_t waiting = 0;      // connections of which it was the last usable rail
+  // Those wait: the HCA sends for `retries`, and for `waits` after that a rail may return.
+  std::chrono::milliseconds retries{0}, waits{0};
+};
+
+// A fatal event of an HCA.
+struct FatalEvent {
+  std::string cause;  // of the episode
+  std::string text;   // "mlx5_0 reports \"...\""
+  std::string hint;
+  size_t connections;  // that it concerns
+  bool fails;          // they fail
+};
+
+// Decides what is a warning (Episodes), and writes the lines. Thread-safe; used only where
 // something has failed.
 class FailureLog {
  public:
   using Clock = PeerLink::Clock;
+
+  explicit FailureLog(Episodes& episodes) : episodes_(episodes) {}
 
   // A call of NCCL's returned the failure of a link. Failures that came from the peer are one
   // episode per peer process, others one per text. connections: with that process, which have
@@ -34,15 +54,9 @@ class FailureLog {
   // The handshake sockets of that many connections with a host ended without their peers' being
   // gone; `link` is the first of them. One episode per host.
   void path_lost(const PeerLink& link, size_t connections, Clock::time_point now);
-  // A port of this node went down, such as `mlx5_0:1 reports "..."`, the last usable one of so many
-  // connections. They wait: the HCA sends for `retries`, and for `waits` after that a rail may
-  // return.
-  void last_port_down(const std::string& text, size_t connections,
-                      std::chrono::milliseconds retries, std::chrono::milliseconds waits);
-  // An HCA reported a fatal event, such as `mlx5_0 reports "..."`, which concerns so many
-  // connections. fails: they fail.
-  void fatal_event(const std::string& text, const std::string& hint, size_t connections, bool fails,
-                   Clock::time_point now);
+  // The port is used. One episode for each port, with the losses of its rails (RailLog).
+  void port_down(const PortDown& down, Clock::time_point now);
+  void fatal_event(const FatalEvent& event, Clock::time_point now);
   // A warning of a connection that others share: once for each cause, for good.
   void warn_once(const std::string& cause, const std::string& text);
   // An INFO line that connections share: once for each cause, for good. NCCL_DEBUG=INFO alone shows
@@ -50,12 +64,9 @@ class FailureLog {
   void note_once(const std::string& cause, const std::string& text);
 
  private:
-  bool begins(const std::string& cause, Clock::time_point now);
-
-  std::mutex mutex_;                               // guards all that follows
-  std::map<std::string, Clock::time_point> last_;  // by cause
-  std::set<std::string> warned_;                   // causes of warn_once
-  std::set<std::string> noted_;                    // causes of note_once
+  Episodes& episodes_;
+  std::mutex mutex_;              // guards all that follows
+  std::set<std::string> logged_;  // by warn_once and note_once
 };
 
 }  // namespace gdr::transport

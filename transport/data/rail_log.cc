@@ -11,25 +11,19 @@ namespace {
 
 // How long losses and returns are collected for one line.
 constexpr std::chrono::seconds kCollected{1};
-// Losses that follow each other more closely are one episode; and the pause between warnings.
-constexpr std::chrono::seconds kRailEpisode{60};
 
 }  // namespace
 
 void RailLog::lost(const RailLoss& loss, Clock::time_point now) {
-  Lines lines;
-  {
-    std::lock_guard lock(mutex_);
-    Port& port = ports_[loss.port];
-    if (port.back) {
-      take_losses(port, &lines);
-      take_return(loss.port, port, &lines);
-    }
-    port.lost_peers.try_emplace(loss.peer, now);
-    port.losses.try_emplace(loss.effect, Loss{now, {}}).first->second.all.add(loss);
-    update_deadline();
+  std::lock_guard lock(mutex_);
+  Port& port = ports_[loss.port];
+  if (port.back) {
+    write_losses(loss.port, port);
+    write_return(loss.port, port);
   }
-  write(lines);
+  port.lost_peers.try_emplace(loss.peer, now);
+  port.losses.try_emplace(loss.effect, Loss{now, {}}).first->second.all.add(loss);
+  update_deadline();
 }
 
 // The first connection that uses it again counts.
@@ -48,17 +42,9 @@ void RailLog::returned(const std::string& port_name, const std::string& peer,
 
 void RailLog::late(const std::string& port_name, const std::string& peer,
                    std::chrono::milliseconds lateness, Clock::time_point now) {
-  int times = 0;
-  {
-    std::lock_guard lock(mutex_);
-    Port& port = ports_[port_name];
-    ++port.late_times;
-    if (port.late_warned_at && now - *port.late_warned_at < kLateEpisode) return;
-    port.late_warned_at = now;
-    times = std::exchange(port.late_times, 0);
-  }
-  const std::string text = late_rail_text(port_name, peer, lateness, times);
-  GDR_WARN("%s", text.c_str());
+  const auto left_out = episodes_.warn("late " + port_name, now, 0, true, kLateEpisode);
+  if (!left_out) return;
+  GDR_WARN("%s", late_rail_text(port_name, peer, lateness, *left_out).c_str());
 }
 
 void RailLog::stays_lost(const std::string& port, const std::string& peer,
@@ -71,19 +57,15 @@ void RailLog::stays_lost(const std::string& port, const std::string& peer,
 }
 
 void RailLog::on_tick(Clock::time_point now) {
-  Lines lines;
-  {
-    std::lock_guard lock(mutex_);
-    for (auto& [name, port] : ports_) {
-      const bool due = std::ranges::any_of(
-          port.losses, [&](const auto& loss) { return now - kCollected >= loss.second.since; });
-      const bool back = port.back && now - kCollected >= port.back->since;
-      if (due || back) take_losses(port, &lines);
-      if (back) take_return(name, port, &lines);
-    }
-    update_deadline();
+  std::lock_guard lock(mutex_);
+  for (auto& [name, port] : ports_) {
+    const bool due = std::ranges::any_of(
+        port.losses, [&](const auto& loss) { return now - kCollected >= loss.second.since; });
+    const bool back = port.back && now - kCollected >= port.back->since;
+    if (due || back) write_losses(name, port);
+    if (back) write_return(name, port);
   }
-  write(lines);
+  update_deadline();
 }
 
 void RailLog::update_deadline() {
@@ -95,47 +77,32 @@ void RailLog::update_deadline() {
   deadline_.store(next.time_since_epoch().count(), std::memory_order_relaxed);
 }
 
-void RailLog::write(const Lines& lines) {
-  for (const Line& line : lines) {
-    if (line.level == Level::kWarning) {
-      GDR_WARN("%s", line.text.c_str());
+// Other connections may lose a rail later that is lost already.
+void RailLog::write_losses(const std::string& name, Port& port) {
+  for (const auto& [effect, loss] : std::exchange(port.losses, {})) {
+    const bool again = !std::exchange(port.is_lost, true);
+    std::optional<int> left_out;
+    if (effect != LossEffect::kExplained) {
+      left_out = episodes_.warn(name, loss.since, static_cast<int>(effect), again);
+    } else if (!again) {
+      continue;
+    }
+    const std::string text = loss.all.text(left_out.value_or(0));
+    if (left_out) {
+      GDR_WARN("%s", text.c_str());
     } else {
-      // NCCL_DEBUG=INFO alone shows the first.
-      GDR_INFO(log::kInit | log::kNet, "%s", line.text.c_str());
+      GDR_INFO(log::kInit | log::kNet, "%s",
+               text.c_str());  // NCCL_DEBUG=INFO alone shows the first
     }
   }
 }
 
-void RailLog::take_losses(Port& port, Lines* lines) {
-  for (const auto& [effect, loss] : std::exchange(port.losses, {})) {
-    int times = 1;
-    const Level level = level_for(port, effect, loss.since, &times);
-    if (level != Level::kNone) lines->push_back({level, loss.all.text(times)});
-  }
-}
-
-void RailLog::take_return(const std::string& name, Port& port, Lines* lines) {
+void RailLog::write_return(const std::string& name, Port& port) {
   const Return back = *std::exchange(port.back, std::nullopt);
   port.is_lost = port.stays_lost = false;
   const auto away = std::chrono::duration_cast<std::chrono::milliseconds>(back.away);
-  lines->push_back({Level::kInfo, name + " <-> " + ports_text(back.peers) +
-                                      ": the rail is used again after " + seconds_text(away)});
-}
-
-RailLog::Level RailLog::level_for(Port& port, LossEffect effect, Clock::time_point since,
-                                  int* times) {
-  const bool again = !std::exchange(port.is_lost, true);
-  if (effect == LossEffect::kExplained) return again ? Level::kInfo : Level::kNone;
-  const bool worse = port.warned_at && effect > port.warned_of;
-  const bool other_connection = !again && port.warned_at && since - port.lost_at < kRailEpisode;
-  port.lost_at = since;
-  if (other_connection && !worse) return Level::kInfo;
-  if (!other_connection) ++port.times;
-  if (port.warned_at && since - *port.warned_at < kRailEpisode && !worse) return Level::kInfo;
-  port.warned_at = since;
-  port.warned_of = effect;
-  *times = std::exchange(port.times, 0);
-  return Level::kWarning;
+  GDR_INFO(log::kInit | log::kNet, "%s <-> %s: the rail is used again after %s", name.c_str(),
+           ports_text(back.peers).c_str(), seconds_text(away).c_str());
 }
 
 }  // namespace gdr::transport

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "transport/data/episodes.h"
 #include "transport/data/recovery_text.h"
 
 namespace gdr::transport {
@@ -24,7 +25,7 @@ class RailLog {
  public:
   using Clock = std::chrono::steady_clock;
 
-  RailLog() = default;
+  explicit RailLog(Episodes& episodes) : episodes_(episodes) {}
   ~RailLog() { flush(); }
   RailLog(const RailLog&) = delete;
   RailLog& operator=(const RailLog&) = delete;
@@ -50,12 +51,6 @@ class RailLog {
   void flush() { on_tick(Clock::time_point::max()); }
 
  private:
-  enum class Level : uint8_t { kNone, kInfo, kWarning };
-  struct Line {
-    Level level;
-    std::string text;
-  };
-  using Lines = std::vector<Line>;
   struct Loss {
     Clock::time_point since;  // the first
     RailLosses all;
@@ -74,21 +69,14 @@ class RailLog {
     std::map<std::string, Clock::time_point> lost_peers;  // that are not reached yet, since when
     bool is_lost = false;                                 // no rail of it has returned since
     bool stays_lost = false;                              // which was warned of
-    int times = 0;                                        // it was lost since the last warning
-    Clock::time_point lost_at{};
-    std::optional<Clock::time_point> warned_at;
-    LossEffect warned_of{};
-    std::optional<Clock::time_point> late_warned_at;
-    int late_times = 0;  // it was avoided since then
   };
 
-  static void write(const Lines& lines);
-  static void take_losses(Port& port, Lines* lines);
-  static void take_return(const std::string& name, Port& port, Lines* lines);
-  static Level level_for(Port& port, LossEffect effect, Clock::time_point since, int* times);
+  void write_losses(const std::string& name, Port& port);
+  static void write_return(const std::string& name, Port& port);
 
   void update_deadline();
 
+  Episodes& episodes_;
   std::atomic<Clock::rep> deadline_{Clock::duration::max().count()};
   std::mutex mutex_;                   // guards all that follows
   std::map<std::string, Port> ports_;  // by RailLoss::port

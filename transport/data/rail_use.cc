@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "transport/data/failure_log.h"
 
 namespace gdr::transport {
 namespace {
@@ -20,15 +21,10 @@ std::string share_text(uint64_t bytes, uint64_t of) {
   return std::to_string(static_cast<int>(share + 0.5)) + " %";
 }
 
-std::string amount_text(uint64_t amount, const std::string& what) {
-  return std::to_string(amount) + " " + what + (amount == 1 ? "" : "s");
-}
-
 // ", 2 queue pairs lost, 1 returned"; "" where none was lost.
 std::string losses_text(uint64_t losses, uint64_t returns) {
   if (losses == 0 && returns == 0) return "";
-  return ", " + amount_text(losses, "queue pair") + " lost, " + std::to_string(returns) +
-         " returned";
+  return ", " + counted(losses, "queue pair") + " lost, " + std::to_string(returns) + " returned";
 }
 
 }  // namespace
@@ -37,8 +33,8 @@ std::string to_string(const std::vector<RailUse>& rails) {
   const uint64_t all = all_bytes(rails);
   std::string text;
   for (const RailUse& rail : rails) {
-    text += (text.empty() ? "" : ", ") + rail.port + " " + amount_text(rail.bytes, "byte") +
-            " in " + amount_text(rail.chunks, "chunk") + " (" + share_text(rail.bytes, all) +
+    text += (text.empty() ? "" : ", ") + rail.port + " " + counted(rail.bytes, "byte") + " in " +
+            counted(rail.chunks, "chunk") + " (" + share_text(rail.bytes, all) +
             losses_text(rail.losses, rail.returns) + ")";
   }
   return text;
@@ -87,13 +83,13 @@ std::string RailTotals::text_of(const std::string& port, const Total& total) {
   std::string text = "rail " + port + ":";
   const auto add = [&text](const char* done, const Direction& direction) {
     if (direction.of == 0) return;
-    text += std::string(" ") + done + " " + amount_text(direction.bytes, "byte") + " in " +
-            amount_text(direction.chunks, "chunk") + " (" +
-            share_text(direction.bytes, direction.of) + "),";
+    text += std::string(" ") + done + " " + counted(direction.bytes, "byte") + " in " +
+            counted(direction.chunks, "chunk") + " (" + share_text(direction.bytes, direction.of) +
+            "),";
   };
   add("sent", total.sent);
   add("received", total.received);
-  return text + " over " + amount_text(total.connections, "connection") +
+  return text + " over " + counted(total.connections, "connection") +
          losses_text(total.losses, total.returns);
 }
 

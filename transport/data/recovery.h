@@ -60,6 +60,8 @@ struct RecoveryHooks {
   // A pair on a port of this end, "mlx5_0:1", was lost or is late: the port's hardware counters may
   // show why. May be null.
   std::function<void(const std::string& port)> port_suspected = nullptr;
+  // A QP is destroyed before the connection ends: another one may get its address. May be null.
+  std::function<void(const ibv_qp* qp)> destroys = nullptr;
 };
 
 // Shared by the data path and the watcher of one connection. Thread-safe by a mutex, which the data

@@ -80,6 +80,7 @@ void Recovery::destroy(uint32_t index, std::unique_lock<std::mutex>& lock) {
   Pair& pair = pairs_[index];
   const int refused = std::exchange(pair.stop_error, 0);
   verbs::UniqueQp qp = io_.take_queue_pair(index);
+  if (hooks_.destroys) hooks_.destroys(qp.get());
   lock.unlock();
   const int err = PairIo::destroy(&qp);
   lock.lock();

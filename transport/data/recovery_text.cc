@@ -5,6 +5,7 @@
 
 #include "base/finding.h"
 #include "drivers/verbs/wc_text.h"
+#include "transport/data/episodes.h"
 #include "transport/data/failure_log.h"
 
 namespace gdr::transport {
@@ -176,12 +177,9 @@ std::string to_string(const MovedWork& moved) {
 }
 
 std::string late_rail_text(const std::string& port, const std::string& peer,
-                           std::chrono::milliseconds lateness, int times) {
-  std::string text = port + " <-> " + peer +
-                     " is avoided: its data is late again and again, at last by " +
-                     std::to_string(lateness.count()) + " ms";
-  if (times > 1) text += " (" + std::to_string(times) + " times since the last warning of it)";
-  return text +
+                           std::chrono::milliseconds lateness, int left_out) {
+  return port + " <-> " + peer + " is avoided: its data is late again and again, at last by " +
+         std::to_string(lateness.count()) + " ms" + left_out_text(left_out) +
          "; the other rails carry it, and the rail is tried from time to time. Likely cause: "
          "packets are lost on the way. Fix: look for the bad cable, transceiver or switch port by "
          "`nccl-gdr doctor --check error-counters` on both hosts, and on RoCE for a switch that "
@@ -249,14 +247,10 @@ std::string RailLosses::causes_text() const {
   return text;
 }
 
-std::string RailLosses::text(int times) const {
+std::string RailLosses::text(int left_out) const {
   const LikelyCause likely = likely_cause(causes_[0].cause, causes_[0].host);
   std::string text = port_ + " <-> " + ports_text(peers_) + " is lost: " + causes_text();
-  text += effect_text();
-  if (times > 1) {
-    text += "; it was lost " + std::to_string(times) + " times since the last warning of it";
-  }
-  text += ". ";
+  text += effect_text() + left_out_text(left_out) + ". ";
   if (!likely.text.empty()) text += "Likely cause: " + likely.text + ". ";
   return text + return_text() + ". Fix: " + likely.fix;
 }

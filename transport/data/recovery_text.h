@@ -63,12 +63,12 @@ class RailLosses {
  public:
   void add(const RailLoss& loss);
 
-  // The text of all for the log. times: how often the rail was lost since it was warned of last.
+  // The text of all for the log. left_out: see Episodes.
   // Example: "mlx5_0:1 <-> nodeB mlx5_3:1 and 11 other ports is lost: the port is down; 8
   // connections go on over mlx5_1:1 (standby), which takes over 96 chunks of 50331648 bytes in all.
   // Likely cause: ... . It is used again when it returns; until then 8 connections have no other
   // rail. Fix: look at ...".
-  std::string text(int times = 1) const;
+  std::string text(int left_out = 0) const;
 
  private:
   // A cause, whether it was found by the peer, and the first such peer's host.
@@ -99,10 +99,10 @@ class RailLosses {
   std::chrono::milliseconds waits_{0};
 };
 
-// A rail that is in use and avoided, as its chunks were late again and again. times: how often that
-// was so since the last warning of it.
+// A rail that is in use and avoided, as its chunks were late again and again. left_out: see
+// Episodes.
 std::string late_rail_text(const std::string& port, const std::string& peer,
-                           std::chrono::milliseconds lateness, int times);
+                           std::chrono::milliseconds lateness, int left_out);
 
 // Why a pair that was connected again is not used, with the fix where it is known: "the probe of
 // 4096 bytes failed with RETRY_EXC_ERR. Fix: compare the MTU ...".

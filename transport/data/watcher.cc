@@ -32,30 +32,16 @@ bool is_fatal(ibv_event_type type) {
   }
 }
 
-// Returns the object that an event concerns: the member of the union that ibv_get_async_event(3)
-// names for its type. Null where that is a port.
-const void* object_of(const ibv_async_event& event, const HcaContext& hca) {
+// Returns what a fatal event concerns: the member of the union that ibv_get_async_event(3) names
+// for its type.
+EventSource source_of(const ibv_async_event& event, const HcaContext& hca) {
   switch (event.event_type) {
     case IBV_EVENT_DEVICE_FATAL:
-      return hca.context();
+      return {hca.context()};
     case IBV_EVENT_CQ_ERR:
-      return event.element.cq;
-    case IBV_EVENT_QP_FATAL:
-    case IBV_EVENT_QP_REQ_ERR:
-    case IBV_EVENT_QP_ACCESS_ERR:
-    case IBV_EVENT_COMM_EST:
-    case IBV_EVENT_SQ_DRAINED:
-    case IBV_EVENT_PATH_MIG:
-    case IBV_EVENT_PATH_MIG_ERR:
-    case IBV_EVENT_QP_LAST_WQE_REACHED:
-      return event.element.qp;
-    case IBV_EVENT_SRQ_ERR:
-    case IBV_EVENT_SRQ_LIMIT_REACHED:
-      return event.element.srq;
-    case IBV_EVENT_WQ_FATAL:
-      return event.element.wq;
+      return {event.element.cq};
     default:
-      return nullptr;
+      return {event.element.qp};
   }
 }
 
@@ -118,7 +104,7 @@ void Watcher::watch_fd(int fd) {
   polled_.insert(fd);
 }
 
-void Watcher::add(const std::shared_ptr<PeerLink>& link, std::vector<const void*> objects,
+void Watcher::add(const std::shared_ptr<PeerLink>& link, std::vector<EventSource> sources,
                   std::shared_ptr<Recovery> recovery) {
   // What became due before the thread could see it.
   const bool is_due = recovery != nullptr && recovery->deadline() != Clock::time_point::max();
@@ -128,7 +114,7 @@ void Watcher::add(const std::shared_ptr<PeerLink>& link, std::vector<const void*
     was_empty = links_.empty();
     // The newest descriptor is mostly the highest.
     links_.insert_or_assign(links_.end(), link->fd(),
-                            Watched{link, std::move(objects), std::move(recovery)});
+                            Watched{link, std::move(sources), std::move(recovery)});
   }
   watch_fd(link->fd());
   if (is_due) recoveries_changed_.store(true, std::memory_order_release);
@@ -147,6 +133,27 @@ void Watcher::remove(const PeerLink* link) {
     was_last = links_.empty();
   }
   if (was_last) log_what_is_left();
+}
+
+void Watcher::each_second(std::function<bool()> task) {
+  bool sleeps;
+  {
+    std::lock_guard lock(mutex_);
+    sleeps = links_.empty() && task_ == nullptr;
+    task_ = std::move(task);
+    ++tasks_;
+  }
+  if (sleeps) wake_up();
+}
+
+void Watcher::run_task() {
+  std::unique_lock lock(mutex_);
+  const uint64_t begun = tasks_;
+  const std::function<bool()> task = task_;
+  lock.unlock();
+  if (task == nullptr || task()) return;
+  lock.lock();
+  if (tasks_ == begun) task_ = nullptr;
 }
 
 // There are no ticks until another link comes. Without memory the lines are left out: a connection
@@ -206,7 +213,9 @@ bool Watcher::run_once() {
   constexpr int kBatch = 16;
   epoll_event events[kBatch];
   int n = epoll_wait(epoll_.get(), events, kBatch, wait_milliseconds());
-  for (int i = 0; i < n; ++i) on_ready(events[i].data.fd);
+  for (int i = 0; i < n; ++i) {
+    on_ready(events[i].data.fd, (events[i].events & (EPOLLERR | EPOLLHUP)) != 0);
+  }
   {
     // After on_ready has emptied wake_: a stop before that is seen here, a later one wakes again.
     std::lock_guard lock(mutex_);
@@ -225,7 +234,7 @@ bool Watcher::run_once() {
 int Watcher::wait_milliseconds() {
   {
     std::lock_guard lock(mutex_);
-    if (links_.empty()) return -1;
+    if (links_.empty() && task_ == nullptr) return -1;
   }
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
                         std::min({next_tick_, next_deadline_, next_recovery_, rails_.deadline()}) -
@@ -234,7 +243,15 @@ int Watcher::wait_milliseconds() {
   return static_cast<int>(std::clamp(left, std::chrono::milliseconds(0), kTick).count());
 }
 
-void Watcher::on_ready(int fd) {
+// What would be readable for good leaves the epoll set.
+void Watcher::leave_fd(int fd) {
+  epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
+  std::lock_guard lock(mutex_);
+  polled_.erase(fd);
+}
+
+// has_ended: of an HCA's events.
+void Watcher::on_ready(int fd, bool has_ended) {
   if (fd == wake_.get()) {
     uint64_t count;
     (void)!read(fd, &count, sizeof(count));
@@ -247,28 +264,41 @@ void Watcher::on_ready(int fd) {
     if (auto it = links_.find(fd); it != links_.end()) link = it->second.link;
     if (auto it = hcas_.find(fd); it != hcas_.end()) hca = it->second;
   }
-  if (hca != nullptr) on_hca_event(*hca);
+  if (hca != nullptr && !on_hca_event(*hca, has_ended)) leave_fd(fd);
   if (link != nullptr && !link->on_readable(Clock::now())) {
     next_deadline_ = std::min(next_deadline_, link->deadline());
     if (link->deaf()) next_tick_ = Clock::now();
-    // The socket has ended. It leaves the epoll set, where it would be readable for
-    // good, but stays open: links_ is keyed by its number, which must not be reused.
-    epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, fd, nullptr);
-    std::lock_guard lock(mutex_);
-    polled_.erase(fd);
+    // The socket has ended. It stays open: links_ is keyed by its number, which must not be reused.
+    leave_fd(fd);
   }
 }
 
-void Watcher::on_hca_event(HcaContext& hca) {
+// Returns false once the HCA reports nothing any more, as where it was removed: kernels differ in
+// whether they report that by an event, by an error of the descriptor, or both.
+bool Watcher::on_hca_event(const HcaContext& hca, bool has_ended) {
   ibv_async_event event{};
-  if (hca.api().get_async_event(hca.context(), &event) != 0) return;
+  errno = 0;
+  if (hca.api().get_async_event(hca.context(), &event) != 0) {
+    const int err = errno;
+    if (!has_ended && (err == 0 || err == EAGAIN || err == EINTR)) return true;
+    event.event_type = IBV_EVENT_DEVICE_FATAL;
+    take_event(hca, event, " does not report events any more (errno " + std::to_string(err) + ")");
+    return false;
+  }
   // On every path: ibv_destroy_qp waits until the events of its QP are acknowledged.
   auto acknowledge = [&hca](ibv_async_event* taken) { hca.api().ack_async_event(taken); };
   const std::unique_ptr<ibv_async_event, decltype(acknowledge)> acknowledged(&event, acknowledge);
+  take_event(hca, event,
+             std::string(" reports \"") + hca.api().event_type_str(event.event_type) + "\"");
+  return true;
+}
+
+void Watcher::take_event(const HcaContext& hca, const ibv_async_event& event,
+                         const std::string& what) {
   hca.on_event(event.event_type);
   std::string text = hca.name();
   if (concerns_port(event.event_type)) text += ":" + std::to_string(event.element.port_num);
-  text += std::string(" reports \"") + hca.api().event_type_str(event.event_type) + "\"";
+  text += what;
   if (is_fatal(event.event_type)) {
     on_fatal_event(hca, event, text);
   } else if (concerns_port(event.event_type)) {
@@ -283,7 +313,7 @@ void Watcher::on_fatal_event(const HcaContext& hca, const ibv_async_event& event
                              const std::string& text) {
   std::vector<std::shared_ptr<PeerLink>> concerned;
   size_t recovering = 0;
-  for (const Watched& watched : watched_with(object_of(event, hca))) {
+  for (const Watched& watched : watched_with(source_of(event, hca))) {
     if (watched.recovery != nullptr && watched.recovery->on_event(hca, event)) {
       ++recovering;
     } else {
@@ -294,67 +324,52 @@ void Watcher::on_fatal_event(const HcaContext& hca, const ibv_async_event& event
     GDR_INFO(log::kNet, "%s", text.c_str());
     return;
   }
+  const std::string cause = hca.name() + " event " + std::to_string(event.event_type);
   const std::string hint = verbs::event_hint(event.event_type);
-  failures_.fatal_event(text, hint, concerned.size(), events_fail_, Clock::now());
+  failures_.fatal_event({cause, text, hint, concerned.size(), events_fail_}, Clock::now());
   if (!events_fail_) return;
   for (const auto& link : concerned) {
     link->fail_link(Error{Code::kSystem, link->description() + ": " + text + ". " + hint}, true);
   }
 }
 
+// The port is not lost to connections whose last one it is: the HCA's retries may outlast the
+// interruption.
 void Watcher::on_port_event(const HcaContext& hca, const ibv_async_event& event,
                             const std::string& text) {
-  size_t connections = 0;  // that do not recover
-  std::vector<std::shared_ptr<Recovery>> recovering, waiting;
-  for (const Watched& watched : watched_with(hca.context())) {
-    if (watched.recovery == nullptr || !watched.recovery->on_event(hca, event)) {
-      ++connections;
-      continue;
+  const int port = event.element.port_num;
+  PortDown down{hca.name() + ":" + std::to_string(port), text};
+  const std::vector<Watched> users = watched_with({hca.context(), port});
+  for (const Watched& user : users) {
+    if (user.recovery == nullptr || !user.recovery->on_event(hca, event)) {
+      ++down.connections;
+    } else if (user.recovery->waits_for_port(hca, port)) {
+      ++down.waiting;
+      down.retries = std::max(down.retries, time_of_retries(user.recovery->options()));
+      down.waits = std::max(down.waits, time_without_pairs(user.recovery->options()));
     }
-    recovering.push_back(watched.recovery);
-    const bool waits = watched.recovery->waits_for_port(hca, event.element.port_num);
-    if (waits) waiting.push_back(watched.recovery);
+  }
+  if (event.event_type == IBV_EVENT_PORT_ERR && down.connections + down.waiting > 0) {
+    rails_.flush();
+    return failures_.port_down(down, Clock::now());
   }
   // Where the port is used, NCCL_DEBUG=INFO alone shows that it goes down, and that it is back.
-  const bool used = connections + recovering.size() > 0;
-  const unsigned long subsystems = used ? log::kInit | log::kNet : log::kNet;
-  if (event.event_type != IBV_EVENT_PORT_ERR) {
-    GDR_INFO(subsystems, "%s", text.c_str());
-    return;
-  }
-  if (connections > 0) {
-    GDR_WARN(
-        "%s; transfers on it are retried by the HCA for NCCL_IB_TIMEOUT and then fail (connections "
-        "of this HCA: %zu). Fix: look at the port's cable and switch, and at dmesg",
-        text.c_str(), connections);
-  }
-  if (!waiting.empty()) return log_last_port(text, waiting);
-  if (connections > 0) return;
-  GDR_INFO(subsystems, "%s%s", text.c_str(), used ? "" : "; no connection uses this HCA");
+  const unsigned long subsystems = users.empty() ? log::kNet : log::kInit | log::kNet;
+  GDR_INFO(subsystems, "%s%s", text.c_str(), users.empty() ? "; no connection uses this port" : "");
 }
 
-// The port is not lost to its connections: the HCA's retries may outlast the interruption.
-void Watcher::log_last_port(const std::string& text,
-                            const std::vector<std::shared_ptr<Recovery>>& waiting) {
-  std::chrono::milliseconds retries{0}, waits{0};
-  for (const auto& recovery : waiting) {
-    retries = std::max(retries, time_of_retries(recovery->options()));
-    waits = std::max(waits, time_without_pairs(recovery->options()));
-  }
-  rails_.flush();
-  failures_.last_port_down(text, waiting.size(), retries, waits);
-}
-
-std::vector<Watcher::Watched> Watcher::watched_with(const void* object) {
+std::vector<Watcher::Watched> Watcher::watched_with(const EventSource& source) {
   std::lock_guard lock(mutex_);
   std::vector<Watched> concerned;
   for (const auto& [fd, watched] : links_) {
-    const auto& objects = watched.objects;
-    if (std::find(objects.begin(), objects.end(), object) != objects.end()) {
-      concerned.push_back(watched);
-    }
+    if (std::ranges::count(watched.sources, source) > 0) concerned.push_back(watched);
   }
   return concerned;
+}
+
+void Watcher::forget(const void* queue_pair) {
+  std::lock_guard lock(mutex_);
+  for (auto& [fd, watched] : links_) std::erase(watched.sources, EventSource{queue_pair});
 }
 
 RecoveryHooks Watcher::recovery_hooks() {
@@ -377,7 +392,8 @@ RecoveryHooks Watcher::recovery_hooks() {
               [this](const std::string& port, const std::string& peer, const std::string& reason) {
                 rails_.stays_lost(port, peer, reason);
               },
-          .port_suspected = [this](const std::string& port) { moved_counters_.read_soon(port); }};
+          .port_suspected = [this](const std::string& port) { moved_counters_.read_soon(port); },
+          .destroys = [this](const ibv_qp* qp) { forget(qp); }};
 }
 
 std::vector<std::shared_ptr<Recovery>> Watcher::recoveries() {
@@ -431,6 +447,7 @@ void Watcher::tick(Clock::time_point now) {
     next_deadline_ = std::min(next_deadline_, link->deadline());
   }
   report_lost_paths(all, now);
+  run_task();
   if (watchdog_.check(all, now)) process_counters_.count_stall();
 }
 

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -17,6 +18,7 @@
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "transport/data/blocking_calls.h"
+#include "transport/data/episodes.h"
 #include "transport/data/failure_log.h"
 #include "transport/data/peer_link.h"
 #include "transport/data/process_counters.h"
@@ -31,6 +33,15 @@
 
 namespace gdr::transport {
 
+// What an asynchronous event of an HCA may concern: a CQ, a QP, or an ibv_context, of which `port`
+// is one of its ports; 0: the whole HCA.
+struct EventSource {
+  const void* object;
+  int port = 0;
+
+  bool operator==(const EventSource&) const = default;
+};
+
 // Owns the background thread; one per Transport. Its public functions may be called from any
 // thread.
 class Watcher {
@@ -43,15 +54,22 @@ class Watcher {
   // Stops the thread and waits for its end.
   ~Watcher();
 
-  // Watches a link. objects: the ibv_contexts, CQs and QPs of its connection; a fatal event of one
+  // Watches a link. sources: the HCAs, ports, CQs and QPs of its connection; a fatal event of one
   // fails the link, unless `recovery`, which may be null, deals with it.
-  void add(const std::shared_ptr<PeerLink>& link, std::vector<const void*> objects,
+  void add(const std::shared_ptr<PeerLink>& link, std::vector<EventSource> sources,
            std::shared_ptr<Recovery> recovery = nullptr);
   // Stops watching a link. The thread may still be inside a last callback, which holds a reference
   // of its own.
   void remove(const PeerLink* link);
   // Watches the asynchronous events of an HCA, for as long as the watcher lives.
   void add_hca(const std::shared_ptr<HcaContext>& hca);
+  // Has `task` called about once a second by the watcher's thread, until it returns false. It must
+  // not block.
+  void each_second(std::function<bool()> task);
+  // Destroys what may block to destroy, in a thread of its own.
+  void destroy(std::vector<std::shared_ptr<void>> held) {
+    reviver_.add([held = std::move(held)] {});
+  }
   // Logs the failure of a link that a call of NCCL's returns: as a warning for the first connection
   // with a peer process.
   void log_failure(const PeerLink& link);
@@ -78,7 +96,7 @@ class Watcher {
  private:
   struct Watched {
     std::shared_ptr<PeerLink> link;
-    std::vector<const void*> objects;
+    std::vector<EventSource> sources;
     std::shared_ptr<Recovery> recovery;  // null: of a connection of one rail
   };
 
@@ -88,17 +106,19 @@ class Watcher {
   void run();
   bool run_once();
   int wait_milliseconds();
-  void on_ready(int fd);
-  void on_hca_event(HcaContext& hca);
+  void on_ready(int fd, bool has_ended = false);
+  bool on_hca_event(const HcaContext& hca, bool has_ended);
+  void take_event(const HcaContext& hca, const ibv_async_event& event, const std::string& what);
+  void forget(const void* queue_pair);
   void on_fatal_event(const HcaContext& hca, const ibv_async_event& event, const std::string& text);
   void on_port_event(const HcaContext& hca, const ibv_async_event& event, const std::string& text);
-  void log_last_port(const std::string& text,
-                     const std::vector<std::shared_ptr<Recovery>>& waiting);
-  std::vector<Watched> watched_with(const void* object);
+  std::vector<Watched> watched_with(const EventSource& source);
   void watch_fd(int fd);
+  void leave_fd(int fd);
   std::set<int> polled();
   void wake_up();
   void tick(Clock::time_point now);
+  void run_task();
   void tick_recoveries(Clock::time_point now, bool all);
   void have_made(const std::shared_ptr<Recovery>& recovery, const Recovery::Due& due);
   void log_moved_counters(std::chrono::milliseconds patience);
@@ -111,17 +131,20 @@ class Watcher {
   const UniqueFd epoll_;
   const UniqueFd wake_;  // an eventfd; readable: the links have changed, or the thread is to stop
   const bool events_fail_;
-  FailureLog failures_;
-  RailLog rails_;
+  Episodes episodes_;
+  FailureLog failures_{episodes_};
+  RailLog rails_{episodes_};
   UnreachablePaths unreachable_paths_;
   RailTotals rail_totals_;
   ProcessCounters process_counters_;
   MovedCounters moved_counters_;
-  std::mutex mutex_;  // guards stopping_, links_, hcas_ and polled_
+  std::mutex mutex_;  // guards stopping_, links_, hcas_, polled_ and task_
   bool stopping_ = false;
   std::map<int, Watched> links_;                     // by socket
   std::map<int, std::shared_ptr<HcaContext>> hcas_;  // by async fd
   std::set<int> polled_;                             // descriptors that epoll refused
+  std::function<bool()> task_;                       // of each_second()
+  uint64_t tasks_ = 0;                               // how often that was called
   std::atomic<bool> recoveries_changed_{false};      // the deadline of one has come nearer
   // Watcher thread only. The deadlines are kept, so that a wake-up does not look at every link:
   // while a job starts, there is one for each connection.

@@ -33,7 +33,8 @@ struct FailureLogTest : testing::Test {
   }
 
   RecordedLog lines;
-  FailureLog log;
+  Episodes episodes;
+  FailureLog log{episodes};
   std::vector<UniqueFd> peers;
   FailureLog::Clock::time_point now = FailureLog::Clock::now();
 };
@@ -65,10 +66,8 @@ TEST_F(FailureLogTest, SameProcessFailsAgainMuchLater_AnotherWarning) {
   fail(*link);
   now += seconds(59);
   fail(*link);
-  now += seconds(59);
-  fail(*link);
   EXPECT_EQ(lines.warnings().size(), 1u);
-  now += seconds(60);
+  now += seconds(1);
   fail(*link);
   EXPECT_EQ(lines.warnings().size(), 2u);
 }
@@ -102,14 +101,34 @@ TEST_F(FailureLogTest, SocketNotWatched_ItsLossIsNoWarning) {
 }
 
 TEST_F(FailureLogTest, LastPortIsDown_TheWarningSaysHowLongConnectionsWait) {
-  log.last_port_down("mlx5_1:1 reports \"port error\"", 8, std::chrono::milliseconds(537),
-                     seconds(5));
+  log.port_down({.port = "mlx5_1:1",
+                 .text = "mlx5_1:1 reports \"port error\"",
+                 .connections = 0,
+                 .waiting = 8,
+                 .retries = std::chrono::milliseconds(537),
+                 .waits = seconds(5)},
+                now);
   const std::vector<std::string> warnings = lines.warnings();
   ASSERT_EQ(warnings.size(), 1u);
   EXPECT_TRUE(
       contains_all(warnings[0], {"the last usable rail of 8 connections, which wait", "for 0.54 s",
                                  "for 5 s after that", "Likely cause: ", "Fix: "}));
   EXPECT_FALSE(contains(warnings[0], "goes on")) << warnings[0];
+}
+
+TEST_F(FailureLogTest, PortsFlap_OneWarningAMinuteForEachThatCountsThoseLeftOut) {
+  for (int i = 0; i < 121; ++i) {
+    const bool last = i % 2 == 0;  // of its connections, or they do not recover
+    log.port_down({"a:1", "a:1 reports", last ? 0u : 1u, last ? 1u : 0u}, now);
+    log.port_down({"b:1", "b:1 reports", 2, 0}, now);
+    now += seconds(1);
+  }
+  EXPECT_EQ(lines.lines().size(), 242u);
+  ASSERT_EQ(lines.warnings("a:1 reports").size(), 3u);
+  EXPECT_TRUE(contains(lines.warnings("a:1 reports")[1],
+                       "a:1 reports; it happened 59 more times since the last warning; it is"));
+  EXPECT_EQ(lines.warnings("b:1 reports; transfers of 2 connections on it").size(), 1u);
+  EXPECT_EQ(lines.warnings("b:1 reports").size(), 3u);
 }
 
 TEST(SecondsTextTest, HasTwoDigitsThatCount) {
@@ -121,8 +140,8 @@ TEST(SecondsTextTest, HasTwoDigitsThatCount) {
 }
 
 TEST_F(FailureLogTest, FatalEvents_OneWarningForEachText) {
-  for (int i = 0; i < 20; ++i) log.fatal_event("mlx5_0 reports \"x\"", "Fix: x", 1, true, now);
-  log.fatal_event("mlx5_1 reports \"x\"", "Fix: x", 8, false, now);
+  for (int i = 0; i < 20; ++i) log.fatal_event({"x", "mlx5_0 reports", "Fix: x", 1, true}, now);
+  log.fatal_event({"y", "mlx5_1 reports", "Fix: x", 8, false}, now);
   const std::vector<std::string> warnings = lines.warnings();
   ASSERT_EQ(warnings.size(), 2u);
   EXPECT_TRUE(contains(warnings[0], "; 1 connection fails. Fix: x")) << warnings[0];

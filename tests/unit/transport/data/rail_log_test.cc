@@ -4,6 +4,7 @@
 
 #include "tests/fakes/recorded_log.h"
 #include "tests/unit/transport/comm_pair.h"
+#include "transport/data/failure_log.h"
 
 namespace gdr::transport {
 namespace {
@@ -42,7 +43,8 @@ struct RailLogTest : testing::Test {
 
   RecordedLog lines;
   char connections[3] = {};
-  RailLog log;
+  Episodes episodes;
+  RailLog log{episodes};
   RailLog::Clock::time_point now = RailLog::Clock::now();
 };
 
@@ -89,7 +91,7 @@ TEST_F(RailLogTest, LossIsAMomentOld_MoreIsAwaited) {
 
 TEST_F(RailLogTest, ProcessEndsOrTheConnectionFails_WhatIsCollectedIsWritten) {
   {
-    RailLog ends;
+    RailLog ends(episodes);
     ends.lost(loss(), now);
     ends.lost(loss("other"), now);
     ends.flush();
@@ -191,21 +193,31 @@ TEST_F(RailLogTest, RailFlaps_OneWarningAMinuteThatCountsTheLosses) {
   ASSERT_EQ(warnings.size(), 5u);
   EXPECT_FALSE(contains(warnings[0], "times")) << warnings[0];
   for (size_t i = 1; i < warnings.size(); ++i) {
-    EXPECT_TRUE(contains(warnings[i], "; it was lost 6 times since the last warning of it. Likely"))
+    EXPECT_TRUE(contains(warnings[i], "; it happened 5 more times since the last warning. Likely"))
         << warnings[i];
   }
 }
 
 // A connection that is made meanwhile loses it, too.
-TEST_F(RailLogTest, RailStaysLost_OneWarningForEachEpisode) {
+TEST_F(RailLogTest, RailStaysLost_OneWarningAMinuteThatCountsNothing) {
   lose();
   for (int i = 0; i < 3; ++i) {
     now += seconds(58);
     lose();
   }
-  EXPECT_EQ(lines.warnings().size(), 1u);
-  now += seconds(60);
+  EXPECT_EQ(lines.warnings().size(), 2u);
+  EXPECT_EQ(lines.lines("it happened").size(), 0u);
+}
+
+// The port's event and the loss of its rails are one episode.
+TEST_F(RailLogTest, PortIsDown_ItsLossIsAWarningOnlyBeforeAndWhereItIsLess) {
+  FailureLog failures(episodes);
+  const PortDown down{"rail", "rail reports", 0, 3};
   lose();
+  failures.port_down(down, now);
+  EXPECT_EQ(lines.warnings().size(), 2u);
+  lose(loss("rail", LossEffect::kWaits));
+  failures.port_down(down, now);
   EXPECT_EQ(lines.warnings().size(), 2u);
 }
 
@@ -238,7 +250,8 @@ TEST_F(RailLogTest, RailIsLate_IsWarnedOfEveryTenMinutes) {
   now += seconds(2);
   log.late("rail", "b peer", std::chrono::milliseconds(90), now);
   ASSERT_EQ(lines.warnings().size(), 2u);
-  EXPECT_TRUE(contains(lines.warnings()[1], "by 90 ms (3 times since the last warning of it);"))
+  EXPECT_TRUE(
+      contains(lines.warnings()[1], "by 90 ms; it happened 2 more times since the last warning;"))
       << lines.warnings()[1];
   log.late("other", "b peer", std::chrono::milliseconds(270), now);
   EXPECT_EQ(lines.warnings("is avoided").size(), 3u) << "each port has its own";

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <thread>
 #include <utility>
 
 #include "tests/fakes/recorded_log.h"
@@ -20,6 +21,28 @@ struct WatchedLink {
   }
   std::shared_ptr<PeerLink> link;
   FrameChannel peer;
+};
+
+// A watched HCA of two ports, and a link over port 1.
+struct WatchedHca {
+  explicit WatchedHca(bool events_fail = true)
+      : watcher(Watcher::start(std::chrono::seconds(0), events_fail).value()) {
+    watcher->add_hca(hca);
+    watcher->add(watched.link, {{hca->context()}, {hca->context(), 1}});
+  }
+  ~WatchedHca() { watcher->remove(watched.link.get()); }
+  static fake_verbs::HcaConfig two_ports() {
+    fake_verbs::HcaConfig config = fake_verbs::HcaConfig::infiniband("fake_e", 5);
+    config.ports.push_back(config.ports[0]);
+    return config;
+  }
+
+  fake_verbs::FakeVerbs verbs;
+  std::shared_ptr<HcaContext> hca =
+      HcaContext::open(verbs.api(), verbs.add_hca(two_ports())).value();
+  RecordedLog log;
+  WatchedLink watched;
+  std::unique_ptr<Watcher> watcher;
 };
 
 // A link that is added wakes the thread. It must not take the wake-up of the stop that follows for
@@ -59,7 +82,7 @@ TEST(Watcher, EpollRefusesTheEventsOfAnHca_TheyAreReadOnceASecond) {
   WatchedLink watched;
   {
     auto watcher = Watcher::start(std::chrono::seconds(0)).value();
-    watcher->add(watched.link, {&object});
+    watcher->add(watched.link, {{&object}});
     watcher->add_hca(hca);
     EXPECT_EQ(log.warnings("max_user_watches").size(), 1u);
     EXPECT_TRUE(wait_for([&] { return watched.link->failed(); }));
@@ -177,22 +200,14 @@ TEST(Watcher, ConnectionFails_RailsThatWereLostAreLoggedBefore) {
 }
 
 TEST(Watcher, EventsMustNotFail_FatalEventIsOnlyLogged) {
-  fake_verbs::FakeVerbs verbs;
-  auto* device = verbs.add_hca(fake_verbs::HcaConfig::infiniband("fake_e", 5));
-  auto hca = HcaContext::open(verbs.api(), device).value();
-  RecordedLog log;
-  auto watcher = Watcher::start(std::chrono::seconds(0), /*events_fail=*/false).value();
-  watcher->add_hca(hca);
-  WatchedLink watched;
-  watcher->add(watched.link, {hca->context()});
-  verbs.raise_event("fake_e", IBV_EVENT_DEVICE_FATAL, nullptr);
-  EXPECT_TRUE(wait_for([&] { return !log.warnings("NCCL_IB_RETURN_ASYNC_EVENTS=0").empty(); }));
+  WatchedHca bed(/*events_fail=*/false);
+  bed.verbs.raise_event("fake_e", IBV_EVENT_DEVICE_FATAL, nullptr);
+  EXPECT_TRUE(wait_for([&] { return !bed.log.warnings("NCCL_IB_RETURN_ASYNC_EVENTS=0").empty(); }));
   // The thread has finished with the event when it answers this.
-  watched.peer.queue_text(wire::FrameKind::kFailed, "the peer fails");
-  ASSERT_TRUE(watched.peer.flush());
-  ASSERT_TRUE(wait_for([&] { return watched.link->failed(); }));
-  EXPECT_EQ(watched.link->failure().code, Code::kRemote);
-  watcher->remove(watched.link.get());
+  bed.watched.peer.queue_text(wire::FrameKind::kFailed, "the peer fails");
+  ASSERT_TRUE(bed.watched.peer.flush());
+  ASSERT_TRUE(wait_for([&] { return bed.watched.link->failed(); }));
+  EXPECT_EQ(bed.watched.link->failure().code, Code::kRemote);
 }
 
 // Both ports of an HCA are devices of their own, and share its context.
@@ -228,8 +243,58 @@ TEST(Watcher, PortOfAnUnusedHcaGoesDown_IsNoWarning) {
   Fabric fabric;
   RecordedLog log;
   fabric.verbs.raise_event("fake_a", IBV_EVENT_PORT_ERR, nullptr, 1);
-  EXPECT_TRUE(wait_for([&] { return log.lines("no connection uses this HCA").size() == 1; }));
+  EXPECT_TRUE(wait_for([&] { return log.lines("no connection uses this port").size() == 1; }));
   EXPECT_TRUE(log.warnings().empty());
+}
+
+// Storage uses the other port, or nothing does.
+TEST(Watcher, PortsFlap_OneWarningOfTheOneThatIsUsed) {
+  WatchedHca bed;
+  for (int i = 0; i < 30; ++i) {
+    for (const int port : {2, 1})
+      bed.verbs.raise_event("fake_e", IBV_EVENT_PORT_ERR, nullptr, port);
+  }
+  EXPECT_TRUE(wait_for([&] { return bed.log.lines("fake_e:1 reports").size() == 30; }));
+  EXPECT_EQ(bed.log.lines("no connection uses this port").size(), 30u);
+  EXPECT_EQ(bed.log.warnings().size(), 1u);
+}
+
+// Some kernels close the queue of events of an HCA that is removed.
+TEST(Watcher, HcaReportsNothingAnyMore_IsLostOnce) {
+  WatchedHca bed;
+  auto* device = bed.verbs.add_hca(fake_verbs::HcaConfig::infiniband("fake_f", 6));
+  auto hca = HcaContext::open(bed.verbs.api(), device).value();
+  int fds[2];
+  ASSERT_EQ(pipe(fds), 0);
+  UniqueFd ended(fds[0]);
+  UniqueFd(fds[1]).reset();
+  const int pipe_end = std::exchange(hca->context()->async_fd, ended.get());
+  WatchedLink link;
+  bed.watcher->add(link.link, {{hca->context()}});
+  bed.watcher->add_hca(hca);
+  EXPECT_TRUE(wait_for([&] { return link.link->failed(); }));
+  EXPECT_TRUE(hca->is_gone());
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_EQ(bed.log.warnings("fake_f does not report events any more").size(), 1u);
+  EXPECT_EQ(bed.log.lines().size(), 1u) << "the watcher looks again and again";
+  EXPECT_FALSE(bed.watched.link->failed());
+  bed.watcher->remove(link.link.get());
+  hca->context()->async_fd = pipe_end;
+}
+
+// Another connection has a QP at the same address.
+TEST(Watcher, EventOfAQueuePairAfterItWasDestroyed_DoesNotConcernItsConnection) {
+  WatchedHca bed;
+  ibv_qp reused{};
+  WatchedLink before, after;
+  bed.watcher->add(before.link, {{&reused}});
+  bed.watcher->recovery_hooks().destroys(&reused);
+  bed.watcher->add(after.link, {{&reused}});
+  bed.verbs.raise_event("fake_e", IBV_EVENT_QP_ACCESS_ERR, &reused);
+  EXPECT_TRUE(wait_for([&] { return after.link->failed(); }));
+  EXPECT_FALSE(before.link->failed());
+  bed.watcher->remove(before.link.get());
+  bed.watcher->remove(after.link.get());
 }
 
 // Connections that are set up after the event must not use the GIDs of before.
