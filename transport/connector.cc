@@ -30,10 +30,14 @@ std::string cause_of(const Error& error, bool connected) {
 
 Connector::Connector(std::shared_ptr<const TransportOptions> options, Watcher* watcher,
                      HandshakeRegistry& handshakes)
-    : options_(std::move(options)), watcher_(watcher), handshake_(handshakes, [this] {
-        channel_ = FrameChannel();
-        comm_.reset();
-      }) {}
+    : options_(std::move(options)),
+      watcher_(watcher),
+      handshake_(handshakes, {[this] {
+                                channel_ = FrameChannel();
+                                probe_.reset();
+                                return std::shared_ptr<void>(std::move(comm_));
+                              },
+                              [this] { return is_receiver_gone(); }}) {}
 
 Result<std::unique_ptr<Connector>> Connector::create(const EndRails& rails,
                                                      const wire::Handle& handle,
@@ -64,6 +68,21 @@ Status Connector::begin_connect() {
   channel_ = FrameChannel(std::move(*fd));
   state_ = State::kConnecting;
   return {};
+}
+
+// Where the connection has ended before the reply, the next call would connect again. That is in
+// vain where nobody listens any more, as in is_worth_retrying(); to find that out takes two calls.
+bool Connector::is_receiver_gone() {
+  const bool has_ended = !channel_.valid() || channel_.has_ended(/*or_broken=*/true);
+  if (furthest_ <= State::kConnecting || !has_ended) return false;
+  if (replied_) return true;
+  if (!probe_.valid()) {
+    Result<UniqueFd> probe = start_connect_tcp(to_, options_->bind_address);
+    if (!probe) return probe.error().sys_errno == ECONNREFUSED;
+    probe_ = std::move(*probe);
+  }
+  Result<bool> connected = finish_connect_tcp(probe_.get());
+  return !connected && connected.error().sys_errno == ECONNREFUSED;
 }
 
 Result<std::unique_ptr<SendComm>> Connector::step() {

@@ -53,6 +53,7 @@ class Connector {
   Result<bool> connect_queue_pairs();
   Result<bool> send_ready();
   Status begin_connect();
+  bool is_receiver_gone();
   // Plans to connect again after that error, or returns it where that is of no use.
   Result<bool> plan_retry(Error error);
   bool is_worth_retrying(const Error& error) const;
@@ -70,6 +71,7 @@ class Connector {
   std::string last_error_;    // that led to a retry
   std::string likely_cause_;  // of that, and the fix
   FrameChannel channel_;
+  UniqueFd probe_;  // of is_receiver_gone()
   std::unique_ptr<SendComm> comm_;
   bool replied_ = false;  // the receiver has answered
   bool done_ = false;

@@ -1,9 +1,9 @@
 #include "transport/handshakes.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "base/log.h"
+#include "transport/data/watcher.h"
 
 namespace gdr::transport {
 namespace {
@@ -13,73 +13,36 @@ namespace {
 // grace period after it was suspected is abandoned.
 constexpr std::chrono::minutes kAbandonedAfter{5};
 constexpr std::chrono::seconds kGraceOfSuspects{10};
-// Looking at all handshakes for each new one would be quadratic.
-constexpr std::chrono::seconds kExpiryInterval{1};
-// Handshakes that wait for the same peer stall within moments of each other, and are logged
-// together.
-constexpr std::chrono::seconds kGather{1};
+// Whether the peer of a handshake that is called is gone is found out by the call.
+constexpr std::chrono::seconds kNotCalled{2};
 
 }  // namespace
 
 void HandshakeRegistry::add(Handshake* handshake) {
-  std::lock_guard lock(mutex_);
-  all_.insert(handshake);
+  bool is_first = false;
+  {
+    std::lock_guard lock(mutex_);
+    is_first = all_.empty();
+    all_.insert(handshake);
+  }
+  if (is_first && watcher_ != nullptr) watcher_->each_second([this] { return free_abandoned(); });
 }
 
 void HandshakeRegistry::remove(Handshake* handshake) {
   std::lock_guard lock(mutex_);
   all_.erase(handshake);
-  stalls_.erase(handshake);
 }
 
-void HandshakeRegistry::expire_abandoned() {
+bool HandshakeRegistry::free_abandoned() {
   const Clock::time_point now = now_();
+  std::vector<std::shared_ptr<void>> held;
   std::lock_guard lock(mutex_);
-  if (now - last_expiry_ < kExpiryInterval) return;
-  last_expiry_ = now;
-  for (Handshake* handshake : all_) {
-    if (handshake->expire_if_abandoned(now)) stalls_.erase(handshake);
-  }
+  for (Handshake* handshake : all_) handshake->expire_if_abandoned(now, &held);
+  if (!held.empty() && watcher_ != nullptr) watcher_->destroy(std::move(held));
+  return !all_.empty();
 }
 
-void HandshakeRegistry::add_stall(const Handshake* handshake, Stall stall) {
-  const Clock::time_point now = now_();
-  std::lock_guard lock(mutex_);
-  if (stalls_.empty()) {
-    episode_began_ = now;
-    episode_logged_ = false;
-  }
-  if (episode_logged_) GDR_INFO(log::kNet, "watchdog: %s", stall.text.c_str());
-  stalls_[handshake] = std::move(stall);
-}
-
-void HandshakeRegistry::end_stall(const Handshake* handshake) {
-  std::lock_guard lock(mutex_);
-  stalls_.erase(handshake);
-}
-
-void HandshakeRegistry::log_stalls() {
-  const Clock::time_point now = now_();
-  std::lock_guard lock(mutex_);
-  if (episode_logged_ || stalls_.empty() || now - episode_began_ < kGather) return;
-  episode_logged_ = true;
-  const auto oldest = std::min_element(
-      stalls_.begin(), stalls_.end(),
-      [](const auto& a, const auto& b) { return a.second.since < b.second.since; });
-  const std::string& text = oldest->second.text;
-  if (stalls_.size() == 1) {
-    GDR_WARN("watchdog: %s", text.c_str());
-  } else {
-    GDR_WARN("watchdog: %zu handshakes make no progress; the oldest: %s", stalls_.size(),
-             text.c_str());
-    for (auto it = stalls_.begin(); it != stalls_.end(); ++it) {
-      if (it != oldest) GDR_INFO(log::kNet, "watchdog: %s", it->second.text.c_str());
-    }
-  }
-}
-
-Handshake::Handshake(HandshakeRegistry& all, std::function<void()> release)
-    : all_(all), release_(std::move(release)) {
+Handshake::Handshake(HandshakeRegistry& all, Owner owner) : all_(all), owner_(std::move(owner)) {
   all_.add(this);
 }
 
@@ -88,22 +51,21 @@ Handshake::~Handshake() { all_.remove(this); }
 Result<std::unique_lock<std::mutex>> Handshake::begin_call(const char* call) {
   std::unique_lock lock(mutex_);
   if (expired_) {
-    return fail(Code::kInvalidUsage, std::string("this handshake was given up, since ") + call +
-                                         "() had not been called for " +
-                                         std::to_string(kAbandonedAfter.count()) +
-                                         " minutes. Fix: create the communicator anew");
+    const std::string why = peer_gone_ ? "its peer was gone"
+                                       : std::string(call) + "() had not been called for " +
+                                             std::to_string(kAbandonedAfter.count()) + " minutes";
+    return fail(Code::kInvalidUsage, "this handshake was given up, since " + why +
+                                         ". Fix: create the communicator anew");
   }
   const Clock::time_point called_at = now();
   if (!last_call_) progress_at_ = called_at;
   last_call_ = called_at;
-  if (suspected_) stalled_ = false;  // its stall has been removed
   suspected_.reset();
   return lock;
 }
 
 void Handshake::on_progress() {
   progress_at_ = now();
-  if (stalled_) all_.end_stall(this);
   stalled_ = false;
 }
 
@@ -120,21 +82,28 @@ long long Handshake::seconds_without_progress() const {
   return std::chrono::duration_cast<std::chrono::seconds>(now() - progress_at_).count();
 }
 
-void Handshake::log_stall(std::string text) {
+void Handshake::log_stall(const std::string& text) {
   stalled_ = true;
-  all_.add_stall(this, {progress_at_, std::move(text)});
+  const std::optional<int> left_out = all_.episodes_.warn("stalled handshake", now());
+  if (left_out) {
+    GDR_WARN("watchdog: %s%s", text.c_str(), left_out_text(*left_out).c_str());
+  } else {
+    GDR_INFO(log::kNet, "watchdog: %s", text.c_str());
+  }
 }
 
 // The caller holds HandshakeRegistry::mutex_. A handshake whose lock is taken is being called.
-bool Handshake::expire_if_abandoned(Clock::time_point now) {
+void Handshake::expire_if_abandoned(Clock::time_point now,
+                                    std::vector<std::shared_ptr<void>>* held) {
   std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock.owns_lock() || !last_call_ || now - *last_call_ < kAbandonedAfter) return false;
+  if (!lock.owns_lock() || !last_call_ || expired_) return;
+  const Clock::duration pause = now - *last_call_;
+  peer_gone_ = pause >= kNotCalled && owner_.is_peer_gone && owner_.is_peer_gone();
+  if (!peer_gone_ && pause < kAbandonedAfter) return;
   if (!suspected_) suspected_ = now;
-  if (!expired_ && now - *suspected_ >= kGraceOfSuspects) {
-    expired_ = true;
-    release_();
-  }
-  return true;
+  if (!peer_gone_ && now - *suspected_ < kGraceOfSuspects) return;
+  held->push_back(owner_.release());
+  expired_ = true;
 }
 
 }  // namespace gdr::transport

@@ -5,14 +5,16 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
-#include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "transport/data/episodes.h"
 
 namespace gdr::transport {
 
@@ -22,20 +24,23 @@ inline constexpr char kAllowTcp[] =
     "NCCL_SOCKET_IFNAME, alike on all nodes";
 
 class Handshake;
+class Watcher;
 
 // All handshakes of a Transport. Thread-safe.
 class HandshakeRegistry {
  public:
-  // watchdog: a handshake that makes no progress for so long is logged; 0 turns that off.
-  HandshakeRegistry(Now now, std::chrono::seconds watchdog)
-      : now_(std::move(now)), watchdog_(watchdog) {}
+  // watchdog: a handshake that makes no progress for so long is logged; 0 turns that off. watcher:
+  // its thread calls free_abandoned() once a second while there are handshakes, and ends before
+  // this object; null: nobody does.
+  HandshakeRegistry(Now now, std::chrono::seconds watchdog, Watcher* watcher = nullptr)
+      : now_(std::move(now)), watchdog_(watchdog), watcher_(watcher) {}
 
   Clock::time_point now() const { return now_(); }
 
-  // Frees what those handshakes hold that NCCL has not called for minutes. When NCCL aborts, it
-  // neither calls connect() again nor closes a listener that it still accepts on
-  // (src/transport/net.cc, recvProxyFree).
-  void expire_abandoned();
+  // Frees what those handshakes hold that NCCL has not called for minutes, or whose peer is gone.
+  // When NCCL aborts, it neither calls connect() again nor closes a listener that it still accepts
+  // on (src/transport/net.cc, recvProxyFree). Returns whether there are handshakes.
+  bool free_abandoned();
 
   // Peers that are pending at all listeners. Each holds a descriptor of the process.
   std::atomic<int> pending_peers{0};
@@ -44,36 +49,30 @@ class HandshakeRegistry {
 
  private:
   friend class Handshake;
-  struct Stall {
-    Clock::time_point since;
-    std::string text;
-  };
-
   void add(Handshake* handshake);
   void remove(Handshake* handshake);
-  void add_stall(const Handshake* handshake, Stall stall);
-  void end_stall(const Handshake* handshake);
-  // Logs the episode, once.
-  void log_stalls();
 
   const Now now_;
   const std::chrono::seconds watchdog_;
+  Watcher* const watcher_;
+  Episodes episodes_;
   std::mutex mutex_;  // guards all that follows
   std::set<Handshake*> all_;
-  Clock::time_point last_expiry_{};
-  // An episode begins with the first stalled handshake and ends when none is left.
-  std::map<const Handshake*, Stall> stalls_;
-  Clock::time_point episode_began_{};
-  bool episode_logged_ = false;
 };
 
 // What one connector or listener shares with the others. Its owner declares it as its last member,
 // so that it is destroyed first: `release` must not run on an owner that is half destroyed.
 class Handshake {
  public:
-  // release frees what the owner holds. It runs in another thread, but never during a call of
-  // NCCL's (begin_call()).
-  Handshake(HandshakeRegistry& all, std::function<void()> release);
+  // What it takes to free a handshake. It runs in another thread, but never during a call of NCCL's
+  // (begin_call()), and does not block.
+  struct Owner {
+    // Frees what the owner holds, and returns what may block to destroy.
+    std::function<std::shared_ptr<void>()> release;
+    // Whether the peer is gone and cannot come back; null: unknown.
+    std::function<bool()> is_peer_gone = nullptr;
+  };
+  Handshake(HandshakeRegistry& all, Owner owner);
   ~Handshake();
   Handshake(const Handshake&) = delete;
   Handshake& operator=(const Handshake&) = delete;
@@ -89,27 +88,28 @@ class Handshake {
   // It is complete. A listener may be called again much later, for another sender.
   void on_complete();
   // The handshake has to wait. Where it has done so for the watchdog's time, that is logged with
-  // the owner's text(seconds), which says what it waits for, the likely cause and the fix.
+  // the owner's text(seconds), which says what it waits for, the likely cause and the fix: once,
+  // and as a warning for one of those that stall in a minute.
   template <class Text>
   void on_waiting(const Text& text) {
     if (is_stall_due()) log_stall(text(seconds_without_progress()));
-    if (stalled_) all_.log_stalls();
   }
 
  private:
   friend class HandshakeRegistry;
   bool is_stall_due() const;
   long long seconds_without_progress() const;
-  void log_stall(std::string text);
-  // Returns whether NCCL seems to have abandoned it.
-  bool expire_if_abandoned(Clock::time_point now);
+  void log_stall(const std::string& text);
+  // Where NCCL has abandoned it, what it held is added to `held`.
+  void expire_if_abandoned(Clock::time_point now, std::vector<std::shared_ptr<void>>* held);
 
   HandshakeRegistry& all_;
-  const std::function<void()> release_;
+  const Owner owner_;
   std::mutex mutex_;                            // guards all that follows, and what the owner holds
   std::optional<Clock::time_point> last_call_;  // none: no call is expected
   std::optional<Clock::time_point> suspected_;  // that NCCL has abandoned it, since then
   bool expired_ = false;
+  bool peer_gone_ = false;
   Clock::time_point progress_at_{};
   bool stalled_ = false;
 };

@@ -55,12 +55,19 @@ Listener::Listener(const std::vector<Device>& devices, ListeningSocket socket,
       socket_(std::move(socket)),
       secret_(secret),
       pending_(secret, handshakes),
-      handshake_(handshakes, [this] {
-        end_answer();
-        waiting_.clear();
-        pending_.clear();
-        socket_.fd.reset();
-      }) {}
+      handshake_(handshakes, {[this] {
+                                std::shared_ptr<void> comm = std::move(comm_);
+                                end_answer();
+                                waiting_.clear();
+                                pending_.clear();
+                                socket_.fd.reset();
+                                return comm;
+                              },
+                              // As in on_channel_broken().
+                              [this] {
+                                return comm_ != nullptr && channel_.valid() &&
+                                       channel_.has_ended(/*or_broken=*/false);
+                              }}) {}
 
 Result<std::unique_ptr<Listener>> Listener::create(const std::vector<Device>& devices,
                                                    RailChoice rails, HandshakeOptions options,

@@ -54,7 +54,7 @@ Result<std::unique_ptr<Transport>> Transport::create(std::vector<Device> devices
       std::shared_ptr<const MemoryOptions>(transport->options_, &transport->options_->memory));
   transport->handshakes_ = std::make_unique<HandshakeRegistry>(
       transport->options_->connection.now,
-      std::chrono::seconds(transport->options_->watchdog_seconds));
+      std::chrono::seconds(transport->options_->watchdog_seconds), transport->watcher_.get());
   return transport;
 }
 
@@ -102,7 +102,6 @@ Result<std::unique_ptr<Listener>> Transport::listen(int device,
 Result<std::unique_ptr<Listener>> Transport::listen(const RailChoice& rails,
                                                     SharedConnectionOptions connection) {
   if (Status status = check(rails); !status) return forward_error(status);
-  handshakes_->expire_abandoned();
   return Listener::create(devices_, rails,
                           HandshakeOptions{options_, or_own(std::move(connection))}, watcher_.get(),
                           *handshakes_);
@@ -134,7 +133,6 @@ Result<Connector*> Transport::find_or_start(const RailChoice& rails, wire::Handl
   }
   if (Status status = check(rails); !status) return forward_error(status);
   if (Status status = check_handle(*handle); !status) return forward_error(status);
-  handshakes_->expire_abandoned();
   const std::span<const wire::Gid> gids(handle->gids.data(), handle->gid_count);
   Result<std::unique_ptr<Connector>> started = Connector::create(
       choose_rails(devices_, rails, gids, *options_), *handle,

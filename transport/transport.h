@@ -71,9 +71,9 @@ class Transport {
 
   std::shared_ptr<const TransportOptions> options_;
   std::vector<Device> devices_;
+  std::unique_ptr<HandshakeRegistry> handshakes_;  // outlives the watcher's thread
   std::unique_ptr<Watcher> watcher_;
   std::unique_ptr<Registrar> registrar_;
-  std::unique_ptr<HandshakeRegistry> handshakes_;
   std::mutex mutex_;  // guards connectors_
   // By ticket. Those that NCCL has abandoned stay, without what they held, for a late call.
   std::map<uint64_t, std::unique_ptr<Connector>> connectors_;

@@ -6,6 +6,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
+
 #include "tests/unit/transport/comm_pair.h"
 #include "transport/connector.h"
 #include "transport/handshakes.h"
@@ -19,7 +21,7 @@ struct HandshakeBed : Fabric {
   using Fabric::Fabric;
 
   // Lets that time pass for the handshakes; none passes otherwise.
-  void skip(std::chrono::milliseconds duration) { time += duration; }
+  void skip(std::chrono::milliseconds duration) { time = time.load() + duration; }
 
   Result<std::unique_ptr<Listener>> make_listener() {
     return Listener::create(receiver_devices, RailChoice{{0}, {}}, handshake_options(),
@@ -35,8 +37,8 @@ struct HandshakeBed : Fabric {
   }
 
   std::vector<Device> receiver_devices{receiver_device};
-  Clock::time_point time = Clock::now();
-  Now now = [this] { return time; };
+  std::atomic<Clock::time_point> time{Clock::now()};  // a watcher may ask, too
+  Now now = [this] { return time.load(); };
   HandshakeRegistry handshakes{now, std::chrono::seconds(60)};
 };
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <random>
+#include <thread>
 
 #include "tests/unit/transport/handshake_bed.h"
 #include "tests/unit/transport/wire/nccl_handles.h"
@@ -19,14 +20,15 @@ struct TransportTest : testing::Test {
     bed.options.connection.now = bed.now;
     return Transport::create({bed.sender_device, bed.receiver_device}, bed.options).value();
   }
-  // Starts another connection, at which abandoned ones are looked for.
-  void start_another() { ASSERT_TRUE(transport->listen(1)); }
-  // Lets so much time pass that a connection which is not called meanwhile is given up.
-  void let_abandoned_expire() {
-    bed.skip(std::chrono::minutes(5));
-    start_another();
-    bed.skip(std::chrono::seconds(10));
-    start_another();
+  // Lets time pass until the watcher has freed what NCCL does not call, so that so many QPs are
+  // left.
+  void let_watcher_free(int qps, std::chrono::milliseconds pause = std::chrono::minutes(5)) {
+    bed.skip(pause);
+    EXPECT_TRUE(wait_for([&] {
+      if (pause >= std::chrono::minutes(5)) bed.skip(std::chrono::seconds(10));
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      return bed.verbs.live().qps == qps;
+    }));
   }
   // Connects device 0 to the listener's device.
   Result<std::unique_ptr<SendComm>> connect(wire::Handle* handle, Listener& listener) {
@@ -168,13 +170,38 @@ TEST_F(TransportTest, FailedConnection_IsForgotten) {
 TEST_F(ConnectingTest, ConnectionIsAbandoned_IsFreedAndALaterCallIsAnError) {
   begin();
   EXPECT_EQ(bed.verbs.live().qps, 1);
-  let_abandoned_expire();
-  EXPECT_EQ(bed.verbs.live().qps, 0);
+  let_watcher_free(0);
   auto comm = transport->connect(0, &handle);
   ASSERT_FALSE(comm);
   EXPECT_EQ(comm.error().code, Code::kInvalidUsage);
   EXPECT_TRUE(contains(comm.error().text, "connect() had not been called")) << comm.error().text;
   EXPECT_EQ(bed.verbs.live().qps, 0);
+}
+
+// The listener is closed, and takes the connections that wait at its socket with it.
+TEST_F(TransportTest, ReceiverOfAnAbandonedConnectionIsGone_IsFreedAtOnce) {
+  for (const bool listens : {true, false}) {
+    RawReceiver raw;
+    wire::Handle handle = raw.handle();
+    ASSERT_EQ(transport->connect(0, &handle).value(), nullptr);
+    raw.accept();
+    for (int i = 0; i < 100; ++i) ASSERT_TRUE(transport->connect(0, &handle));
+    ASSERT_TRUE(next_frame(raw.channel));
+    raw.channel = FrameChannel();
+    if (listens) {
+      bed.skip(std::chrono::seconds(3));
+      std::this_thread::sleep_for(std::chrono::milliseconds(1200));
+    } else {
+      raw.socket.fd.reset();
+      let_watcher_free(0, std::chrono::seconds(3));
+    }
+    auto comm = transport->connect(0, &handle);
+    EXPECT_EQ(comm.has_value(), listens) << "it is connected again";
+    if (!listens) {
+      EXPECT_TRUE(contains(comm.error().text, "its peer was gone")) << comm.error().text;
+    }
+    transport = make();
+  }
 }
 
 // NCCL does not close a listener that it still accepted on when it aborted.
@@ -188,8 +215,7 @@ TEST_F(ConnectingTest, ListenerThatNcclAbandons_FreesTheHalfMadeComm) {
     return bed.verbs.live().qps > 1;
   }));
   UniqueFd fd(dup(channel.fd()));
-  let_abandoned_expire();
-  EXPECT_EQ(bed.verbs.live().qps, 1) << "the sender's";
+  let_watcher_free(1);  // the sender's
   EXPECT_TRUE(is_closed(fd));
   auto comm = listener->accept();
   ASSERT_FALSE(comm);
