@@ -45,6 +45,10 @@ struct DeviceFacts {
   size_t max_message_bytes = 0;
   int speed_mbps = 0;     // Mb/s; 0: unknown, and reported as kAssumedSpeedMbps
   bool ethernet = false;  // RoCE; else InfiniBand
+  // RoCE: the version and family of the address that connections use, "RoCE v2, IPv4"; or why the
+  // port has none. "" on InfiniBand.
+  std::string address;
+  bool has_address = true;
   transport::GdrSupport gdr;
   std::string gdr_text;  // which registration paths there are, or why none: "dma-buf, peermem"
 };

@@ -111,6 +111,19 @@ void publish_rails(const config::Options& options, LiveDecision* live, Plugin* p
   live->rails = std::move(grouped);
 }
 
+// Sets the facts about the address by which connections reach the port.
+void set_address(const transport::Device& device, const transport::GidPreference& preference,
+                 DeviceFacts* facts) {
+  const auto gid = device.hca->gids().resolve(device.port, device.state, preference);
+  facts->has_address = gid.has_value();
+  if (!gid) {
+    facts->address = gid.error().text;
+  } else if (device.state.ethernet) {
+    facts->address = std::string(to_string(gid->type)) +
+                     (transport::is_ipv4_mapped(gid->gid) ? ", IPv4" : ", IPv6");
+  }
+}
+
 DeviceFacts facts_of(const transport::Device& device, const config::Options& options,
                      const std::set<topology::Bdf>& listed) {
   const transport::RegistrationPaths allowed = config::allowed_paths(options);
@@ -227,6 +240,7 @@ Result<std::unique_ptr<Plugin>> create_plugin(int table_version) {
     log_findings(discovery->findings, kInitLines);
     return fail(Code::kSystem, transport::no_device_text(plugin->skipped));
   }
+  const transport::GidPreference preference = transport_options->connection.gid;
   transport_options->memory.relays = may_relay(options, live.rails.machine);
   transport_options->memory.over_pcie = pairs_over_pcie(live.rails);
   Result<std::unique_ptr<transport::Transport>> transport =
@@ -240,6 +254,7 @@ Result<std::unique_ptr<Plugin>> create_plugin(int table_version) {
   std::vector<DeviceFacts> facts;
   for (const transport::Device& device : plugin->transport->devices()) {
     facts.push_back(facts_of(device, options, live.listed));
+    set_address(device, preference, &facts.back());
     if (live.withheld.empty()) continue;
     facts.back().gdr = {};
     facts.back().gdr_text = "off: too little BAR1 is free";

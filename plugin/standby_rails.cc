@@ -99,6 +99,11 @@ std::optional<std::string> Chooser::misfit(size_t device, size_t other) const {
   if (own.ethernet != its.ethernet) {
     return label(its) + (its.ethernet ? " is RoCE" : " is InfiniBand");
   }
+  if (!its.has_address) return its.address;
+  if (own.has_address && own.address != its.address) {
+    return label(its) + " has an address of another kind (" + its.address + ", not " + own.address +
+           ")";
+  }
   if ((own.gdr.dmabuf && !its.gdr.dmabuf) || (own.gdr.address && !its.gdr.address)) {
     return label(its) + " lacks a registration path for GPU memory: " + its.gdr_text;
   }

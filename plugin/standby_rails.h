@@ -20,7 +20,8 @@ struct StandbyRails {
 
 // Chooses for each device up to `most` standby rails among the others; devices[i] is the
 // i-th usable rail. A standby rail
-// - has the device's link layer, and its registration paths for GPU memory, since a connection
+// - has an address of the kind that the device's has, and the device's link layer and registration
+//   paths for GPU memory, since a connection
 //   registers memory on all of its rails by the same path; and both or neither use Data Direct,
 //   since NCCL flushes what a device receives by that device's property;
 // - is within NCCL_NET_GDR_LEVEL of every GPU that may use the device with GPUDirect: its GPUs by

@@ -149,6 +149,20 @@ class Rails(unittest.TestCase):
         self.assertRegex(output, r"\[0\] mlx5_3:1 ")
         self.assertIn("will not follow GDR_NCCL_RAIL_MAP for GPU0, GPU6, to which another HCA is nearer. Fix:", output)
 
+    def test_port_without_an_address_in_the_range_is_no_standby_rail(self):
+        roce = [one | {"link_layer": "Ethernet", "gids": [f"::ffff:10.{i}.0.1"]}
+                for i, one in enumerate(devices())]
+        output = self.run_perf(roce, NCCL_NET_GDR_LEVEL="SYS", NCCL_IB_ADDR_RANGE="10.0.0.0/16")
+        self.assertRegex(output, r"failover \[0\] mlx5_0:1 to no other rail: mlx5_\d:1: no GID lies in "
+                                 r"NCCL_IB_ADDR_RANGE 10.0.0.0/16")
+        self.assertNotIn("go without it", output)
+
+    def test_queues_that_are_too_deep_for_the_hca_cost_only_the_standby_rail(self):
+        for most in (200, 300):  # of the sender's 255, and of the receiver's 384
+            output = self.run_perf([one | {"max_qp_wr": most} for one in devices()],
+                                   NCCL_NET_GDR_LEVEL="SYS")
+            self.assertIn("connections go without it as their standby rail", output)
+
     def test_standby_rails_are_within_the_level_or_named_as_beyond(self):
         output = self.run_perf(devices())
         for device, other in ((0, 1), (1, 0), (2, 3), (3, 2)):

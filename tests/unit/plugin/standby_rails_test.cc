@@ -122,6 +122,21 @@ TEST(StandbyRails, OtherLinkLayer_IsNoStandby) {
   EXPECT_THAT(choose_standby_rails(decision, facts, 1)[0].why_none, "mlx5_3:1 is RoCE");
 }
 
+// Connections would create and lose the rail one by one.
+TEST(StandbyRails, NoAddressOrOneOfAnotherKind_IsNoStandby) {
+  const auto decision = topology::scene_of(topology::flat(0, 2));
+  auto facts = facts_of(decision);
+  for (DeviceFacts& one : facts) one.ethernet = true, one.address = "RoCE v2, IPv4";
+  EXPECT_THAT(choose_standby_rails(decision, facts, 1)[0].devices, ElementsAre(1));
+  facts[1].address = "RoCE v2, IPv6";
+  EXPECT_THAT(choose_standby_rails(decision, facts, 1)[0].why_none,
+              "mlx5_1:1 has an address of another kind (RoCE v2, IPv6, not RoCE v2, IPv4)");
+  facts[1].has_address = false;
+  facts[1].address = "mlx5_1:1: no GID lies in NCCL_IB_ADDR_RANGE";
+  EXPECT_THAT(choose_standby_rails(decision, facts, 1)[0].why_none, facts[1].address);
+  EXPECT_THAT(choose_standby_rails(decision, facts, 1)[1].devices, ElementsAre(0));
+}
+
 TEST(StandbyRails, FewerRegistrationPathsOrOtherFlush_IsNoStandby) {
   const auto decision = topology::scene_of(topology::flat(0, 2));
   auto facts = facts_of(decision);
