@@ -219,8 +219,7 @@ Result<bool> Connection::change_states() {
   return changed;
 }
 
-void Connection::keep_link(FrameChannel channel, const char* role,
-                           const std::vector<const void*>& own_queue_pairs) {
+void Connection::keep_link(FrameChannel channel, const char* role) {
   tune_kept_socket(channel.fd());
   PeerLinkOptions link_options{PeerProcess{peer_.host, peer_.pid}, options_->peer_watch,
                                options_->owner_text};
@@ -246,9 +245,7 @@ void Connection::keep_link(FrameChannel channel, const char* role,
     watcher_->moved_counters().watch(device);
     sources.insert(sources.end(),
                    {{device.hca->context()}, {device.hca->context(), device.port}, {rail.cq()}});
-    for (const QueuePair& pair : rail.qps()) sources.push_back({pair.qp.get()});
   }
-  for (const void* queue_pair : own_queue_pairs) sources.push_back({queue_pair});
   note_reached_ports();  // before the recovery may change the state of a QP
   if (recovery_ != nullptr) {
     for (uint32_t rail : given_up_) (void)recovery_->withdraw_rail(rail);

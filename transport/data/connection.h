@@ -91,10 +91,9 @@ class Connection {
   void use_spread_path(SpreadPath* path);
   // Takes over the socket of the handshake: from here on the connection fails when the peer goes
   // away, and a failure of either end is reported to the other. role is "sender" or "receiver".
-  // own_queue_pairs: further QPs over the rails' CQs, in no pair; a fatal error of one loses its
-  // rail where pairs are recovered, and fails the connection otherwise.
-  void keep_link(FrameChannel channel, const char* role,
-                 const std::vector<const void*>& own_queue_pairs = {});
+  // A fatal error of a QP over a rail's CQ that is in no pair loses the rail where pairs are
+  // recovered, and fails the connection otherwise.
+  void keep_link(FrameChannel channel, const char* role);
 
   const ConnectionOptions& options() const { return *options_; }
   RailSet& rails() { return rails_; }

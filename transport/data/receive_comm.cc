@@ -35,15 +35,13 @@ class ReceiveComm::Spread final : public SpreadReceives {
 
 void ReceiveComm::keep_link(FrameChannel channel) {
   connection_.drop_unused();
-  std::vector<const void*> flushes;
-  for (const Flush& flush : flush_) flushes.push_back(flush.queue_pair());
   if (connection_.recovers()) {
     connection_.make_recovery(tables_, receives_each_);
     for (const ShortQueue& queue : short_queues_) {
       connection_.recovery()->count_receives(queue.pair, queue.posted - receives_each_);
     }
   }
-  connection_.keep_link(std::move(channel), "receiver", flushes);
+  connection_.keep_link(std::move(channel), "receiver");
   if (!connection_.recovers()) return;
   spread_ = std::make_unique<Spread>(*this);
   connection_.use_spread_path(spread_.get());

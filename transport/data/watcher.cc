@@ -33,7 +33,7 @@ bool is_fatal(ibv_event_type type) {
 }
 
 // Returns what a fatal event concerns: the member of the union that ibv_get_async_event(3) names
-// for its type.
+// for its type; of a QP its CQ, as QPs come and go and their addresses are used again.
 EventSource source_of(const ibv_async_event& event, const HcaContext& hca) {
   switch (event.event_type) {
     case IBV_EVENT_DEVICE_FATAL:
@@ -41,7 +41,7 @@ EventSource source_of(const ibv_async_event& event, const HcaContext& hca) {
     case IBV_EVENT_CQ_ERR:
       return {event.element.cq};
     default:
-      return {event.element.qp};
+      return {event.element.qp->send_cq};
   }
 }
 

@@ -54,8 +54,8 @@ class Watcher {
   // Stops the thread and waits for its end.
   ~Watcher();
 
-  // Watches a link. sources: the HCAs, ports, CQs and QPs of its connection; a fatal event of one
-  // fails the link, unless `recovery`, which may be null, deals with it.
+  // Watches a link. sources: the HCAs, ports and CQs of its connection; a fatal event of one, or of a
+  // QP over such a CQ, fails the link, unless `recovery`, which may be null, deals with it.
   void add(const std::shared_ptr<PeerLink>& link, std::vector<EventSource> sources,
            std::shared_ptr<Recovery> recovery = nullptr);
   // Stops watching a link. The thread may still be inside a last callback, which holds a reference

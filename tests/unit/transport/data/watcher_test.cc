@@ -70,10 +70,12 @@ TEST(Watcher, EpollRefusesTheEventsOfAnHca_TheyAreReadOnceASecond) {
   fake_verbs::FakeVerbs verbs;
   auto* device = verbs.add_hca(fake_verbs::HcaConfig::infiniband("fake_f", 6));
   auto hca = HcaContext::open(verbs.api(), device).value();
-  int object = 0;
+  ibv_cq cq{};
+  ibv_qp qp{};
+  qp.send_cq = &cq;
   ibv_async_event event{};
   event.event_type = IBV_EVENT_QP_FATAL;
-  event.element.qp = reinterpret_cast<ibv_qp*>(&object);
+  event.element.qp = &qp;
   std::FILE* file = std::tmpfile();
   ASSERT_NE(file, nullptr);
   ASSERT_EQ(std::fwrite(&event, sizeof(event), 1, file), 1u);
@@ -82,7 +84,7 @@ TEST(Watcher, EpollRefusesTheEventsOfAnHca_TheyAreReadOnceASecond) {
   WatchedLink watched;
   {
     auto watcher = Watcher::start(std::chrono::seconds(0)).value();
-    watcher->add(watched.link, {{&object}});
+    watcher->add(watched.link, {{&cq}});
     watcher->add_hca(hca);
     EXPECT_EQ(log.warnings("max_user_watches").size(), 1u);
     EXPECT_TRUE(wait_for([&] { return watched.link->failed(); }));
