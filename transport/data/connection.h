@@ -83,6 +83,8 @@ class Connection {
   // errors as exclude().
   Status leave_out_rail(uint32_t rail, const Error& error);
   // Makes the Recovery, for an end that will have a SpreadPath. Once all QPs are connected and
+  // Whether the rail carries nothing while others are usable.
+  bool stands_by(uint32_t rail) const;
   // before keep_link(). receives: posted per QP.
   void make_recovery(const RailTables& tables, int receives);
   // Null on the direct path.
@@ -176,8 +178,7 @@ class Connection {
   void count_for_process() const;
   void log_rail_use();
   [[gnu::cold]] void log_moved_counters() const;
-  void log_excluded(uint32_t pair, const Error& why) const;
-  bool stands_by(uint32_t rail) const;
+  void log_excluded(uint32_t pair, const Error& why, bool warns) const;
   bool drop_standby(uint32_t rail, const Error& why) const;
   Status exclude_failed_pairs();
   void exclude_displaced_pairs();

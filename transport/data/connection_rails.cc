@@ -185,7 +185,6 @@ Status Connection::exclude_failed_pairs() {
   return {};
 }
 
-// Whether the rail carries nothing while others are usable.
 bool Connection::stands_by(uint32_t rail) const {
   for (size_t i = 0; i < rails_.pair_count(); ++i) {
     if (rails_.pair(i).rail == rail && !rails_.pair(i).standby) return false;

@@ -6,16 +6,21 @@
 namespace gdr::transport {
 
 Result<Flush> Flush::create(const RailEnd& end, uint32_t rail, int depth) {
-  Flush flush;
-  Result<QueuePair> pair = create_queue_pair(end.device(), end.cq(), QueueDepths{depth, 1, 0});
-  if (!pair) return forward_error(pair);
-  flush.pair_ = std::move(*pair);
-  flush.pair_.rail = rail;
+  Flush flush(rail, depth);
+  if (Status made = flush.make(end); !made) return forward_error(made);
+  return flush;
+}
+
+Status Flush::make(const RailEnd& end) {
   const HcaContext& hca = *end.device().hca;
   Result<RegisteredBlock<uint64_t>> target = RegisteredBlock<uint64_t>::create(hca);
   if (!target) return forward_error(target);
-  flush.target_ = std::move(*target);
-  return flush;
+  Result<QueuePair> pair = create_queue_pair(end.device(), end.cq(), QueueDepths{depth_, 1, 0});
+  if (!pair) return forward_error(pair);
+  pair->rail = rail();
+  pair_ = std::move(*pair);
+  target_ = std::move(*target);
+  return {};
 }
 
 std::array<StateChange, 3> Flush::changes_to_ready(const RailEnd& end,
@@ -38,7 +43,10 @@ void Flush::connect(const RailEnd& end, ServiceClass service, const ConnectionOp
 }
 
 Status Flush::reconnect(const RailEnd& end, ServiceClass service,
-                        const ConnectionOptions& options) const {
+                        const ConnectionOptions& options) {
+  if (pair_.qp == nullptr) {
+    if (Status made = make(end); !made) return made;
+  }
   Result<wire::RailAddress> address = end.present_address(options);
   if (!address) return forward_error(address);
   ibv_qp_attr reset{};

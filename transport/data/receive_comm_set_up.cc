@@ -93,6 +93,10 @@ Status ReceiveComm::create_flushes() {
     if (!flush && connection_.recovers()) {
       Status status = connection_.leave_out_rail(rail, flush.error());
       if (!status) return status;
+    if (connection_.stands_by(rail)) {
+      flush_.emplace_back(rail, kFlushes);  // its QP is made when data has come over the rail
+      continue;
+    }
       continue;
     }
     if (!flush) return forward_error(flush);

@@ -73,7 +73,7 @@ bool SpreadFlushes::read(Rail& rail, size_t index) {
 // Data comes over the rail again, so that its port works: the GID may move between the look at its
 // index and the change to RTR, as the addresses of an interface return one by one. So a second
 // attempt is made before the rail is given up for that.
-bool SpreadFlushes::reconnect(const Rail& rail) const {
+bool SpreadFlushes::reconnect(Rail& rail) const {
   const RailEnd& end = connection_.rails()[rail.flush.rail()];
   Status connected = rail.flush.reconnect(end, service_, connection_.options());
   if (!connected) connected = rail.flush.reconnect(end, service_, connection_.options());

@@ -49,7 +49,7 @@ class SpreadFlushes {
   struct Rail {
     Flush flush;
     uint32_t epoch = 0;     // of the reads that count
-    bool in_error = false;  // the QP has to be connected anew
+    bool in_error = false;  // the QP has to be connected anew, or made
     uint32_t reads = 0;     // of this epoch that are outstanding
   };
   struct Outstanding {
@@ -64,7 +64,7 @@ class SpreadFlushes {
   Rail* find(uint32_t rail);
   bool may_read(const Rail& rail, const Outstanding& flush) const;
   bool read(Rail& rail, size_t index);
-  bool reconnect(const Rail& rail) const;
+  bool reconnect(Rail& rail) const;
   void read_over_any(size_t index);
   void lose(Rail& rail, ibv_wc_status status);
   bool fails_everywhere(Outstanding& flush);

@@ -28,7 +28,7 @@ struct RecoveryPortsTest : RecoveringEnds {
   bool report_fatal(const Flush& flush) {
     ibv_async_event event{};
     event.event_type = IBV_EVENT_QP_FATAL;
-    event.element.qp = static_cast<ibv_qp*>(const_cast<void*>(flush.queue_pair()));
+    event.element.qp = flush.queue_pair();
     return sender.recovery->on_event(*sender.connection.rails()[1].device().hca, event);
   }
 };

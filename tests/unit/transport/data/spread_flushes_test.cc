@@ -84,6 +84,21 @@ TEST_F(SpreadFlushesTest, BothRailsHaveCarriedData_ReadsOverBoth) {
   EXPECT_TRUE(completes());
 }
 
+// As that of a standby rail, over which mostly nothing comes.
+TEST_F(SpreadFlushesTest, FlushWithoutAQueuePair_IsMadeForTheFirstRead) {
+  std::vector<Flush> none;
+  for (uint32_t rail : {0u, 1u}) none.emplace_back(rail, SpreadFlushes::kRequests);
+  SpreadFlushes later{connection, std::move(none), {}};
+  const int before = pair.verbs.live().qps;
+  later.note_data(1);
+  connection.link().count_posted();
+  ASSERT_TRUE(later.post(&request, 0, buffer.data(), *buffer.memory));
+  EXPECT_EQ(pair.reads(), 1u);
+  EXPECT_EQ(pair.verbs.live().qps, before + 1);
+  ASSERT_TRUE(later.post(&request, 0, buffer.data(), *buffer.memory));
+  EXPECT_EQ(pair.verbs.live().qps, before + 1);
+}
+
 TEST_F(SpreadFlushesTest, LostRail_IsNotReadOverUntilItReturns) {
   flushes.stop_rail(1);
   ASSERT_TRUE(post());

@@ -91,21 +91,6 @@ TEST_F(StandbyCreationTest, QueuesCannotBeCreated_ConnectionGoesWithoutTheRail) 
   EXPECT_THAT(log.warnings(), is_only_warning_of("fake_s1:1", "creating a CQ"));
 }
 
-TEST_F(StandbyCreationTest, FlushCannotBeCreated_PairOfTheRailIsNotUsed) {
-  create();
-  verbs.fail_call(Call::kRegMr, ENOMEM, /*skip=*/1);  // of what the reads go to
-  const Result<bool> connected = receiver->connect(end_of(*sender));
-  ASSERT_TRUE(connected) << connected.error().text;
-  EXPECT_THAT(log.warnings(), is_only_warning_of("fake_r1:1", "ulimit -l"));
-  ASSERT_TRUE(sender->connect(end_of(*receiver)).value());
-  keep_links();
-  EXPECT_TRUE(receiver->connection().recovery()->is_given_up(1));
-  EXPECT_FALSE(receiver->connection().recovery()->is_given_up(0));
-  EXPECT_TRUE(loses("fake_s1"));
-  EXPECT_TRUE(poll_until([&] { return !log.lines("fake_r1:1 is lost: the peer").empty(); }));
-  EXPECT_EQ(log.warnings().size(), 1u);
-}
-
 // Its queue pair has been ready to receive all the same, so that those that were posted are
 // flushed.
 TEST_F(StandbyCreationTest, ReceivesCannotAllBePosted_ThePairReturnsLater) {
@@ -199,8 +184,8 @@ TEST_F(UnreachableStandbyTest,
   create_receiver();
   const std::unique_ptr<ReceiveComm> first = std::move(receiver), &second = receiver;
   create_receiver();
-  // The pair, the flushes of both rails, and the standby pair.
-  verbs.fail_call(Call::kModifyToRtr, ETIMEDOUT, /*skip=*/3);
+  // The pair, the flush of its rail, and the standby pair.
+  verbs.fail_call(Call::kModifyToRtr, ETIMEDOUT, /*skip=*/2);
   EXPECT_TRUE(first->connect(end_of(*sender)).value()) << "at once";
   EXPECT_EQ(verbs.failures_left(Call::kModifyToRtr), 0);
   EXPECT_TRUE(second->connect(end_of(*sender)).value());
@@ -229,7 +214,7 @@ TEST_F(UnreachableStandbyTest, HandshakeReachesAPeer_ItsSubnetIsReachable) {
 
 TEST_F(UnreachableStandbyTest, PairIsNotConnected_OnlyItsEndWarns) {
   create();
-  verbs.fail_call(Call::kModifyToRtr, ETIMEDOUT, /*skip=*/3);
+  verbs.fail_call(Call::kModifyToRtr, ETIMEDOUT, /*skip=*/2);
   connect();
   keep_links();
   EXPECT_TRUE(loses("fake_s1"));
