@@ -104,9 +104,10 @@ Status Connection::accept_peer(const wire::EndPoint& peer) {
   for (uint32_t i = 0; i < rails_.pair_count(); ++i) {
     // Without recovery it would never carry anything, and could only fail the connection.
     if (!recovers() && rails_.pair(i).standby) {
-      excluded_.push_back(i);
+      excluded_.push_back({i, {wire::PairReason::kNotConnected}});
       continue;
     }
+    if (Status status = exclude_pair_without_qp(i); !status) return status;
     Status fits = rails_.check_pair(i, peer);
     if (fits) continue;
     if (Status status = exclude(i, std::move(fits.error())); !status) return status;
@@ -247,10 +248,7 @@ void Connection::keep_link(FrameChannel channel, const char* role) {
                    {{device.hca->context()}, {device.hca->context(), device.port}, {rail.cq()}});
   }
   note_reached_ports();  // before the recovery may change the state of a QP
-  if (recovery_ != nullptr) {
-    for (uint32_t rail : given_up_) (void)recovery_->withdraw_rail(rail);
-    recovery_->begin(link_, excluded_);
-  }
+  if (recovery_ != nullptr) recovery_->begin(link_, excluded_);
   watcher_->add(link_, std::move(sources), recovery_);
   if (recovery_ != nullptr) recovery_->look_at_rails();
 }

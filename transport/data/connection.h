@@ -41,9 +41,16 @@ class Connection {
   Status add_rail(const Device& device, const RailSpec& spec);
   // Creates this end of the pairs that `plan` plans for `rails`, each as `each` says; its `qps`
   // does not count; and the tables. Rails without a pair are left out. A connection that offers
-  // recovery also goes without rails that cannot be created, unless none is left.
-  using Planner = std::function<PairPlan(const EndRails& rails)>;
-  Result<RailTables> add_rails(EndRails rails, const Planner& plan, RailSpec each);
+  // recovery also goes without rails that cannot be created, unless none is left. Where that is an
+  // active rail, it is first tried again lean: without standby rails, with the depths `least`,
+  // which `each` then has, and with what standby pairs of other connections give up for it
+  // (make_room).
+  using Planner = std::function<PairPlan(const EndRails& rails, bool lean)>;
+  Result<RailTables> add_rails(EndRails rails, const Planner& plan, RailSpec* each,
+                               const QueueDepths& least);
+  // Whether something that could not be created on the device for that reason is to be tried again,
+  // as the standby pair of another connection has been destroyed for it.
+  bool make_room(const Device& device, const Error& lack);
 
   // This end recovers pairs. Called before add_rails().
   void offer_recovery() { offers_recovery_ = true; }
@@ -72,10 +79,12 @@ class Connection {
   // Counts what its set-up tries again.
   void count_retries(Retry retry, uint64_t times) const;
   // Goes on without a pair, or reports its error where it is the last one or cannot be spared.
-  Status exclude(uint32_t pair, Error error);
+  Status exclude(uint32_t pair, Error error, PairCause cause = {wire::PairReason::kNotConnected});
   // Whether something may go over a rail: where nothing is recovered, not over one that stands by.
   // Once accept_peer() has been called.
   bool uses(uint32_t rail) const { return recovers() || !stands_by(rail); }
+  // Whether the rail carries nothing while others are usable.
+  bool stands_by(uint32_t rail) const;
   // Destroys the pairs that stand by where nothing is recovered, and the rails that only they are
   // on. Once all QPs are connected and before make_recovery().
   void drop_unused();
@@ -83,8 +92,6 @@ class Connection {
   // errors as exclude().
   Status leave_out_rail(uint32_t rail, const Error& error);
   // Makes the Recovery, for an end that will have a SpreadPath. Once all QPs are connected and
-  // Whether the rail carries nothing while others are usable.
-  bool stands_by(uint32_t rail) const;
   // before keep_link(). receives: posted per QP.
   void make_recovery(const RailTables& tables, int receives);
   // Null on the direct path.
@@ -168,6 +175,7 @@ class Connection {
   static constexpr int kPollBatch = SpreadPath::kPollBatch;
 
  private:
+  Result<RailTables> add_lean(const EndRails& rails, const Planner& plan, const RailSpec& each);
   Result<RailTables> try_rails(const EndRails& rails, const PairPlan& plan, RailSpec each,
                                size_t* failed);
   // The two ports of a pair: this end's, and the peer's.
@@ -182,6 +190,7 @@ class Connection {
   bool drop_standby(uint32_t rail, const Error& why) const;
   Status exclude_failed_pairs();
   void exclude_displaced_pairs();
+  Status exclude_pair_without_qp(uint32_t pair);
   bool is_excluded(size_t pair) const;
   [[gnu::cold]] void on_failed_work(const ibv_wc& wc);
   [[gnu::cold]] void on_failed_poll(uint32_t rail);
@@ -211,6 +220,8 @@ class Connection {
   Watcher* watcher_;
   bool sends_;  // this is the sending end
   bool offers_recovery_ = false;
+  int lacks_ = 0;  // errno value with which a rail could not be created at last
+  int rooms_ = 0;  // how often make_room() has asked for room
   bool peer_declines_recovery_ = false;  // which this end could have used
   SpreadPath* spread_path_ = nullptr;
   RailSet rails_;
@@ -220,8 +231,7 @@ class Connection {
   std::unique_ptr<EceAgreement> ece_ = std::make_unique<EceAgreement>();
   wire::EndPoint peer_{};
   std::vector<uint32_t> displaced_;     // pairs whose rail could not be created
-  std::vector<uint32_t> excluded_;      // pairs that could not be connected
-  std::vector<uint32_t> given_up_;      // rails
+  std::vector<LostAtStart> excluded_;   // pairs that could not be connected
   std::shared_ptr<Recovery> recovery_;  // shared with the watcher
   std::unique_ptr<OwnAllocations> own_allocations_ = std::make_unique<OwnAllocations>();
   // Data path only.

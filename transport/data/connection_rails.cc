@@ -16,6 +16,15 @@ const char* missing_rail_text(bool stands_by) {
                    : ": connections go without it, over their other rails: ";
 }
 
+// How many standby pairs give way to one connection at most. What lacks more lacks something else.
+constexpr int kMostRooms = 16;
+
+// Whether a verb that fails so has run out of what the objects of other connections hold: memory
+// that may be locked, the queues of an HCA or of a cgroup. EOVERFLOW: irdma's.
+bool is_lack(int err) {
+  return err == ENOMEM || err == EAGAIN || err == ENOSPC || err == EOVERFLOW;
+}
+
 // One warning for each port, as its connections fail alike.
 void warn_of_rail(Watcher& watcher, const Device& device, bool stands_by, const Error& why) {
   const std::string port = to_string(device);
@@ -36,18 +45,31 @@ Status Connection::add_rail(const Device& device, const RailSpec& spec) {
   return {};
 }
 
-Result<RailTables> Connection::add_rails(EndRails rails, const Planner& plan, RailSpec each) {
+Result<RailTables> Connection::add_rails(EndRails rails, const Planner& plan, RailSpec* each,
+                                         const QueueDepths& least) {
   std::vector<size_t> missing;
   for (;;) {
     size_t failed = 0;
     const size_t active = rails.active.size();
-    const PairPlan intended = plan(rails);
+    const PairPlan intended = plan(rails, /*lean=*/false);
     const PairPlan places = plan_without(intended, active, rails.standby.size(), missing);
-    Result<RailTables> added = try_rails(rails, places, each, &failed);
+    Result<RailTables> added = try_rails(rails, places, *each, &failed);
     for (uint32_t i = 0; added && i < places.size(); ++i) {
       if (places[i] != intended[i]) displaced_.push_back(i);
     }
-    if (added || !offers_recovery_ || rails.size() - missing.size() == 1) return added;
+    if (added) return added;
+    lacks_ = added.error().sys_errno;
+    if (failed < active && missing.empty()) {
+      RailSpec of_lean = *each;
+      of_lean.depths = least;
+      Result<RailTables> lean = add_lean(rails, plan, of_lean);
+      if (lean) {
+        *each = of_lean;
+        for (const Device& gone : rails.standby) warn_of_rail(*watcher_, gone, true, added.error());
+        return lean;
+      }
+    }
+    if (!offers_recovery_ || rails.size() - missing.size() == 1) return added;
     warn_of_rail(*watcher_, rails[failed], failed >= active, added.error());
     if (failed < active) {
       missing.push_back(failed);
@@ -55,6 +77,24 @@ Result<RailTables> Connection::add_rails(EndRails rails, const Planner& plan, Ra
       rails.standby.erase(rails.standby.begin() + static_cast<ptrdiff_t>(failed - active));
     }
   }
+}
+
+// Without standby rails, with the depths of a connection that has none, and with what the standby
+// pairs of other connections give up for it.
+Result<RailTables> Connection::add_lean(const EndRails& rails, const Planner& plan,
+                                        const RailSpec& each) {
+  const EndRails lean{rails.active, {}};
+  size_t failed = 0;
+  Result<RailTables> added = try_rails(lean, plan(lean, /*lean=*/true), each, &failed);
+  while (!added && make_room(lean[failed], added.error())) {
+    added = try_rails(lean, plan(lean, /*lean=*/true), each, &failed);
+  }
+  return added;
+}
+
+bool Connection::make_room(const Device& device, const Error& lack) {
+  return is_lack(lack.sys_errno) && rooms_++ < kMostRooms &&
+         watcher_->make_room(*device.hca, lack.text);
 }
 
 Result<RailTables> Connection::try_rails(const EndRails& rails, const PairPlan& plan, RailSpec each,
@@ -86,21 +126,32 @@ void Connection::exclude_displaced_pairs() {
   if (!recovers()) return;
   for (uint32_t pair : displaced_) {
     const bool last = excluded_.size() + 1 == rails_.pair_count();
-    if (!last) (void)exclude(pair, {Code::kSystem, "the rail that it is meant for is missing"});
+    const PairCause cause{.reason = wire::PairReason::kRailMissing, .sys_errno = lacks_};
+    if (!last) (void)exclude(pair, {Code::kSystem, to_string(cause)}, cause);
   }
 }
 
 bool Connection::is_excluded(size_t pair) const {
-  return std::ranges::find(excluded_, pair) != excluded_.end();
+  return std::ranges::find(excluded_, pair, &LostAtStart::pair) != excluded_.end();
 }
 
-Status Connection::exclude(uint32_t pair, Error error) {
+// Where this end or the peer has no QP for it.
+Status Connection::exclude_pair_without_qp(uint32_t pair) {
+  const bool here = rails_.pair(pair).qp == nullptr;
+  if (!here && peer_.qp[pair].number != 0) return {};
+  const PairCause cause{.reason = here ? wire::PairReason::kWithdrawn : wire::PairReason::kPeer,
+                        .sys_errno = lacks_};
+  return exclude(pair, {Code::kSystem, here ? to_string(cause) : "the peer has no QP for it"},
+                 cause);
+}
+
+Status Connection::exclude(uint32_t pair, Error error, PairCause cause) {
   if (is_excluded(pair)) return {};
-  excluded_.push_back(pair);
+  excluded_.push_back({pair, cause});
   if (!recovers() || excluded_.size() == rails_.pair_count()) {
     return tl::unexpected<Error>(std::move(error));
   }
-  log_excluded(pair, error);
+  log_excluded(pair, error, cause.reason == wire::PairReason::kNotConnected);
   return {};
 }
 
@@ -111,10 +162,9 @@ void Connection::drop_unused() {
 }
 
 // One warning for the standby pairs between two ports, as all nodes name theirs alike.
-void Connection::log_excluded(uint32_t pair, const Error& why) const {
+void Connection::log_excluded(uint32_t pair, const Error& why, bool warns) const {
   const auto [local, remote] = ports_of(pair);
-  const bool warned = std::ranges::find(given_up_, rails_.pair(pair).rail) != given_up_.end();
-  if (warned || !rails_.pair(pair).standby) {
+  if (!warns || !rails_.pair(pair).standby) {
     // The warning of the loss points to it, so that NCCL_DEBUG=INFO alone shows it.
     GDR_INFO(log::kInit | log::kNet, "%s: queue pair %u is not connected: %s", text().c_str(), pair,
              why.text.c_str());
@@ -159,10 +209,10 @@ void Connection::note_reached_ports() const {
 }
 
 Status Connection::leave_out_rail(uint32_t rail, const Error& error) {
-  given_up_.push_back(rail);
+  const PairCause cause{.reason = wire::PairReason::kWithdrawn, .sys_errno = error.sys_errno};
   for (uint32_t i = 0; i < rails_.pair_count(); ++i) {
     if (rails_.pair(i).rail != rail) continue;
-    if (Status status = exclude(i, error); !status) return status;
+    if (Status status = exclude(i, error, cause); !status) return status;
   }
   warn_of_rail(*watcher_, rails_[rail].device(), stands_by(rail), error);
   return {};
@@ -195,7 +245,8 @@ bool Connection::stands_by(uint32_t rail) const {
 // Without the keys of this end the peer must not use the rail either: it learns that the pairs are
 // lost, and this end does not bring them back.
 bool Connection::drop_standby(uint32_t rail, const Error& why) const {
-  if (recovery_ == nullptr || !stands_by(rail) || !recovery_->withdraw_rail(rail)) return false;
+  if (recovery_ == nullptr || !stands_by(rail)) return false;
+  if (!recovery_->withdraw_rail(rail, why.sys_errno)) return false;
   warn_of_rail(*watcher_, rails_[rail].device(), /*stands_by=*/true, why);
   return true;
 }

@@ -31,6 +31,16 @@ Status contradiction(const wire::PairStatement& statement, const std::string& wh
                   std::to_string(statement.arrived) + ", but " + what);
 }
 
+// Whether the status of a statement with that reason is an errno value.
+bool states_errno(wire::PairReason reason) {
+  return reason == wire::PairReason::kWithdrawn || reason == wire::PairReason::kRailMissing;
+}
+
+std::string lack_text(const PairCause& cause) {
+  return " for lack of queue pairs, queues or memory that can be registered, errno " +
+         std::to_string(cause.sys_errno);
+}
+
 }  // namespace
 
 std::string to_string(const PairCause& cause) {
@@ -57,15 +67,19 @@ std::string to_string(const PairCause& cause) {
     case wire::PairReason::kPeer:
       return "the other end lost it";
     case wire::PairReason::kWithdrawn:
-      return "the rail was given up, since memory cannot be registered on it or its objects cannot "
-             "be created";
+      return "the rail was given up" + lack_text(cause);
     case wire::PairReason::kAddress:
       return "the address of the other end's port has changed";
+    case wire::PairReason::kRailMissing:
+      return "the rail that it is meant for is missing" + lack_text(cause);
   }
   return "unknown";
 }
 
 PairCause cause_of(const wire::PairStatement& statement) {
+  if (states_errno(statement.reason)) {
+    return {.reason = statement.reason, .sys_errno = statement.status};
+  }
   const bool known = statement.status <= IBV_WC_TM_RNDV_INCOMPLETE;  // the last in verbs.h
   return {statement.reason,
           known ? static_cast<ibv_wc_status>(statement.status) : IBV_WC_GENERAL_ERR};
@@ -223,7 +237,8 @@ wire::PairStatement PairAgreement::make_statement() {
   statement.flags = unseen() ? wire::kStatementAsks : 0;
   statement.reason = cause_.reason;
   statement.arrived = arrived_;
-  statement.status = static_cast<uint8_t>(cause_.status);
+  const int status = states_errno(cause_.reason) ? cause_.sys_errno : int{cause_.status};
+  statement.status = static_cast<uint8_t>(status);
   statement.address = address_;
   return statement;
 }

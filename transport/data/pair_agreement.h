@@ -24,6 +24,7 @@ struct PairCause {
   wire::PairReason reason = wire::PairReason::kNone;
   // With kCompletion and kProbe; with kPortDown where a work request has shown it.
   ibv_wc_status status = IBV_WC_SUCCESS;
+  int sys_errno = 0;  // with kWithdrawn and kRailMissing: what could not be created or registered
 
   bool operator==(const PairCause&) const = default;
 };

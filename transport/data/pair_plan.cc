@@ -24,13 +24,10 @@ PairPlan plan_other_end(size_t active, size_t standby, const PairPlan& sender) {
   return plan;
 }
 
-// Whether a pair before the last one is between the same two rails.
-bool repeats_another(const PairPlan& sender, ListenerRails peer) {
-  const PairPlan receiver = plan_other_end(peer.active, peer.standby, sender);
-  for (size_t i = 0; i + 1 < sender.size(); ++i) {
-    if (sender[i].rail == sender.back().rail && receiver[i].rail == receiver.back().rail) {
-      return true;
-    }
+// Whether a pair before that one is between the same two rails.
+bool repeats_another(const PairPlan& sender, const PairPlan& receiver, size_t pair) {
+  for (size_t i = 0; i < pair; ++i) {
+    if (sender[i].rail == sender[pair].rail && receiver[i].rail == receiver[pair].rail) return true;
   }
   return false;
 }
@@ -48,16 +45,23 @@ PairPlan plan_sender_pairs(size_t active, size_t standby, int qps_per_rail, List
     const size_t rail = standby > 0 ? active + i : active - 1;
     plan.push_back({static_cast<uint32_t>(rail), true});
   }
-  if (standby == 0 && spare > 0 && repeats_another(plan, peer)) plan.pop_back();
+  if (standby > 0 || spare == 0) return plan;
+  const PairPlan receiver = plan_other_end(peer.active, peer.standby, plan);
+  if (repeats_another(plan, receiver, count)) plan.pop_back();
   return plan;
 }
 
-PairPlan plan_receiver_pairs(size_t active, size_t standby, const wire::EndPoint& sender) {
+PairPlan plan_receiver_pairs(size_t active, size_t standby, const wire::EndPoint& sender,
+                             bool lean) {
   PairPlan hello;
   for (size_t i = 0; i < sender.qps; ++i) {
     hello.push_back({sender.qp[i].rail, (sender.qp[i].flags & wire::kQpStandby) != 0});
   }
-  return plan_other_end(active, standby, hello);
+  PairPlan plan = plan_other_end(active, standby, hello);
+  for (size_t i = 0; i < plan.size() && standby == 0; ++i) {
+    plan[i].has_qp = !plan[i].standby || (!lean && !repeats_another(hello, plan, i));
+  }
+  return plan;
 }
 
 PairPlan plan_without(PairPlan plan, size_t active, size_t standby,
@@ -76,8 +80,8 @@ PairPlan plan_without(PairPlan plan, size_t active, size_t standby,
 }
 
 int pairs_on_rail(const PairPlan& plan, uint32_t rail) {
-  return static_cast<int>(
-      std::ranges::count_if(plan, [rail](const PairPlace& place) { return place.rail == rail; }));
+  return static_cast<int>(std::ranges::count_if(
+      plan, [rail](const PairPlace& p) { return p.rail == rail && p.has_qp; }));
 }
 
 }  // namespace gdr::transport

@@ -38,6 +38,7 @@ struct ListenerRails {
 struct PairPlace {
   uint32_t rail;  // index into the EndRails of this end
   bool standby;
+  bool has_qp = true;  // false: of a standby pair, which the connection then does without
 
   bool operator==(const PairPlace&) const = default;
 };
@@ -55,8 +56,11 @@ using PairPlan = std::vector<PairPlace>;
 PairPlan plan_sender_pairs(size_t active, size_t standby, int qps_per_rail, ListenerRails peer);
 
 // The receiver's plan for the pairs of a hello: active pairs take its active rails in turn, standby
-// pairs its standby rails in turn; where it has none, its active ones, the last one first.
-PairPlan plan_receiver_pairs(size_t active, size_t standby, const wire::EndPoint& sender);
+// pairs its standby rails in turn; where it has none, its active ones, the last one first. There a
+// standby pair has no QP if it would be between the two rails of another pair. lean: nor has any
+// other.
+PairPlan plan_receiver_pairs(size_t active, size_t standby, const wire::EndPoint& sender,
+                             bool lean = false);
 
 // The plan of an end that goes without the active rails in `missing`: their pairs take those that
 // are left in turn, or the standby rails where none is. All other pairs stay where they are, and so
@@ -64,7 +68,7 @@ PairPlan plan_receiver_pairs(size_t active, size_t standby, const wire::EndPoint
 PairPlan plan_without(PairPlan plan, size_t active, size_t standby,
                       const std::vector<size_t>& missing);
 
-// How many pairs of the plan are on a rail.
+// How many QPs the plan has on a rail.
 int pairs_on_rail(const PairPlan& plan, uint32_t rail);
 
 }  // namespace gdr::transport

@@ -49,9 +49,12 @@ Status RailSet::add(const Device& device, const RailSpec& spec, const Connection
 void RailSet::arrange(const PairPlan& plan) {
   std::vector<size_t> used(rails_.size());
   pairs_.clear();
-  for (const PairPlace& place : plan) {
-    QueuePair& pair = rails_[place.rail].qps()[used[place.rail]++];
-    pair.standby = place.standby;
+  without_qp_ = std::vector<QueuePair>(plan.size());
+  for (size_t i = 0; i < plan.size(); ++i) {
+    const auto [rail, standby, has_qp] = plan[i];
+    QueuePair& pair = has_qp ? rails_[rail].qps()[used[rail]++] : without_qp_[i];
+    pair.rail = rail;
+    pair.standby = standby;
     pairs_.push_back(&pair);
   }
   number_pairs();
@@ -87,6 +90,7 @@ int RailSet::post_receives(size_t index, int count, uint64_t wr_id) const {
     requests[i].next = i + 1 < count ? &requests[i + 1] : nullptr;
   }
   ibv_recv_wr* bad = nullptr;
+  if (pairs_[index]->qp == nullptr) return 0;
   if (ibv_post_recv(pairs_[index]->qp.get(), requests, &bad) == 0) return count;
   return bad == nullptr ? 0 : static_cast<int>(bad - requests);
 }
@@ -96,7 +100,7 @@ void RailSet::describe(wire::EndPoint* end) const {
   end->qps = static_cast<uint16_t>(pairs_.size());
   for (size_t r = 0; r < rails_.size(); ++r) end->rail[r] = rails_[r].address();
   for (size_t i = 0; i < pairs_.size(); ++i) {
-    end->qp[i].number = pairs_[i]->qp->qp_num;
+    end->qp[i].number = pairs_[i]->number;
     end->qp[i].rail = static_cast<uint8_t>(pairs_[i]->rail);
     if (pairs_[i]->standby) end->qp[i].flags |= wire::kQpStandby;
   }

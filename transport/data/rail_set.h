@@ -21,6 +21,7 @@ class RailSet {
   // Creates this end of one more rail. QPs are spread evenly; the first rails may have one more.
   Status add(const Device& device, const RailSpec& spec, const ConnectionOptions& options);
   // Numbers the QPs as the plan says. Each rail was added with as many QPs as it has in the plan.
+  // A pair that has none there is a QueuePair without a QP.
   void arrange(const PairPlan& plan);
 
   size_t size() const { return rails_.size(); }
@@ -47,7 +48,7 @@ class RailSet {
 
   // Posts receives that have no buffer: a write with immediate consumes one for its completion, and
   // any will do. Their completions carry wr_id. Returns how many were posted: fewer than `count`
-  // where the HCA refused one.
+  // where the HCA refused one; 0 without a QP.
   int post_receives(size_t index, int count, uint64_t wr_id) const;
   static constexpr int kReceiveBatch = 64;  // the most that one call posts
 
@@ -71,7 +72,8 @@ class RailSet {
   void number_pairs();
 
   std::vector<RailEnd> rails_;
-  std::vector<QueuePair*> pairs_;  // into rails_, in the handshake's order
+  std::vector<QueuePair> without_qp_;
+  std::vector<QueuePair*> pairs_;  // into these two, in the handshake's order
   std::vector<QueuePair*>::iterator next_;
   std::vector<QueuePair*>::iterator active_end_;  // behind the last that does not stand by
   QueuePair* clear_to_send_ = nullptr;

@@ -47,7 +47,7 @@ Result<std::unique_ptr<ReceiveComm>> ReceiveComm::create(
   std::unique_ptr<ReceiveComm> comm(new ReceiveComm(std::move(options), watcher));
   comm->receives_each_ = kReceiveDepth;
   return create(std::move(comm), EndRails{{device}, {}},
-                [qps](const EndRails&) { return plan_sender_pairs(1, 0, qps, /*peer=*/{}); });
+                [qps](const EndRails&, bool) { return plan_sender_pairs(1, 0, qps, /*peer=*/{}); });
 }
 
 Result<std::unique_ptr<ReceiveComm>> ReceiveComm::create(
@@ -61,8 +61,9 @@ Result<std::unique_ptr<ReceiveComm>> ReceiveComm::create(
   if (!recovers && comm->connection_.options().failover && rails.size() > 1) {
     comm->connection_.note_peer_without_recovery(sender.host);
   }
-  return create(std::move(comm), rails, [recovers, &sender](const EndRails& some) {
-    return plan_receiver_pairs(some.active.size(), recovers ? some.standby.size() : 0, sender);
+  return create(std::move(comm), rails, [recovers, &sender](const EndRails& some, bool lean) {
+    const size_t standby = recovers ? some.standby.size() : 0;
+    return plan_receiver_pairs(some.active.size(), standby, sender, lean);
   });
 }
 
@@ -73,8 +74,11 @@ Result<std::unique_ptr<ReceiveComm>> ReceiveComm::create(std::unique_ptr<Receive
   spec.depths = QueueDepths{ClearToSendWriter::kQueueDepth, comm->receives_each_,
                             ClearToSendWriter::kInlineBytes};
   spec.extra_completions = kFlushes;
-  Result<RailTables> tables = comm->connection_.add_rails(rails, plan, spec);
+  QueueDepths least = spec.depths;
+  least.receive = kReceiveDepthOfOne;
+  Result<RailTables> tables = comm->connection_.add_rails(rails, plan, &spec, least);
   if (!tables) return forward_error(tables);
+  comm->receives_each_ = spec.depths.receive;
   comm->tables_ = std::move(*tables);
   comm->observed_ = ObservedWork::create(comm->connection_.options().observer, wire::kSlots, 1);
   Result<bool> prepared = comm->connection_.change_states();
@@ -89,14 +93,17 @@ Status ReceiveComm::create_flushes() {
   if (options.flush_disabled) return {};
   for (uint32_t rail = 0; rail < rails.size(); ++rail) {
     if (!connection_.uses(rail) || !may_register_gpu_memory(*rails[rail].device().hca)) continue;
-    Result<Flush> flush = Flush::create(rails[rail], rail, kFlushes);
-    if (!flush && connection_.recovers()) {
-      Status status = connection_.leave_out_rail(rail, flush.error());
-      if (!status) return status;
     if (connection_.stands_by(rail)) {
       flush_.emplace_back(rail, kFlushes);  // its QP is made when data has come over the rail
       continue;
     }
+    Result<Flush> flush = Flush::create(rails[rail], rail, kFlushes);
+    while (!flush && connection_.make_room(rails[rail].device(), flush.error())) {
+      flush = Flush::create(rails[rail], rail, kFlushes);
+    }
+    if (!flush && connection_.recovers()) {
+      Status status = connection_.leave_out_rail(rail, flush.error());
+      if (!status) return status;
       continue;
     }
     if (!flush) return forward_error(flush);

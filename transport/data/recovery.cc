@@ -20,18 +20,23 @@ Recovery::Recovery(PairIo io, bool recovers, RecoveryHooks hooks)
   }
 }
 
-void Recovery::begin(std::shared_ptr<PeerLink> link, const std::vector<uint32_t>& not_connected) {
+void Recovery::begin(std::shared_ptr<PeerLink> link, const std::vector<LostAtStart>& lost) {
   const Clock::time_point now = this->now();
   std::unique_lock lock(mutex_);
   link_ = std::move(link);
   for (uint32_t i = 0; i < pairs_.size(); ++i) {
     pairs_[i].agreement.on_connected(io_.first_address(i), io_.peer_first_address(i));
   }
-  for (uint32_t pair : not_connected) {
-    pairs_[pair].agreement.on_failure({wire::PairReason::kNotConnected});
+  for (const auto& [index, cause] : lost) {
+    pairs_[index].agreement.on_failure(cause);
+    if (cause.reason == wire::PairReason::kWithdrawn) withdraw(index, cause.sys_errno);
+    if (io_.has_queue_pair(index)) continue;
+    pairs_[index].flush_seen = true;
+    give_up(index);
+    on_stopped(index, now);
   }
-  prove_standby(not_connected);
-  if (!not_connected.empty()) run(now);
+  prove_standby();
+  if (!lost.empty()) run(now);
 }
 
 void Recovery::close() {
@@ -178,17 +183,27 @@ bool Recovery::on_lost_hca(uint32_t rail) {
   return link_ != nullptr && !link_->failed();
 }
 
-bool Recovery::withdraw_rail(uint32_t rail) {
+// The rail is of no use without what could not be registered, so that it goes also where another
+// one has yet to return.
+bool Recovery::withdraw_rail(uint32_t rail, int err) {
   std::lock_guard lock(mutex_);
-  if (closed_ || !recovers_ || !is_usable_beside(rail)) return false;
-  lose_rail(rail, {wire::PairReason::kWithdrawn});
+  bool others = false;
   for (uint32_t i = 0; i < pairs_.size(); ++i) {
-    if (io_.rail(i) != rail) continue;
-    pairs_[i].withdrawn = true;
-    pairs_[i].agreement.set_port_active(false);
+    others = others || (io_.rail(i) != rail && may_return(pairs_[i]));
+  }
+  if (closed_ || !recovers_ || !others) return false;
+  for (uint32_t i = 0; i < pairs_.size(); ++i) {
+    if (io_.rail(i) == rail) withdraw(i, err);
   }
   run(now());
   return true;
+}
+
+void Recovery::withdraw(uint32_t index, int err) {
+  PairAgreement& agreement = pairs_[index].agreement;
+  agreement.on_failure({.reason = wire::PairReason::kWithdrawn, .sys_errno = err});
+  agreement.set_port_active(false);
+  pairs_[index].withdrawn = true;
 }
 
 bool Recovery::is_given_up(uint32_t rail) const {

@@ -40,6 +40,19 @@ struct PairNews {
   uint64_t arrived;  // kAgreed, at the sender: how many immediates arrived in that epoch
 };
 
+// A pair that is lost from the start, and why.
+struct LostAtStart {
+  uint32_t pair;
+  PairCause cause;
+};
+
+// What a connection gives up for others (Recovery::give_way).
+enum class Room : uint8_t {
+  kNone,
+  kAwaited,  // a queue pair, once the data path has finished with it
+  kMade,     // a queue pair
+};
+
 // How a recovery reaches the rest of the process. Each may be called by any thread, with the
 // recovery's mutex held.
 struct RecoveryHooks {
@@ -91,9 +104,9 @@ class Recovery {
   Recovery(PairIo io, bool recovers, RecoveryHooks hooks);
 
   bool recovers() const { return recovers_; }
-  // Once, before all that follows. not_connected: pairs that the handshake could not connect; their
-  // owner has logged why. A sender probes the standby pairs that are connected.
-  void begin(std::shared_ptr<PeerLink> link, const std::vector<uint32_t>& not_connected);
+  // Once, before all that follows. lost: pairs that the handshake could not connect; their owner
+  // has logged why. A sender probes the standby pairs that are connected.
+  void begin(std::shared_ptr<PeerLink> link, const std::vector<LostAtStart>& lost);
 
   // ---- data path (the comm's thread)
   // One load, for every poll.
@@ -179,9 +192,16 @@ class Recovery {
   const RailCounters& counters(uint32_t rail) const { return counters_[rail]; }
   // The HCA of a rail is gone. Returns whether the connection goes on, over other rails.
   bool on_lost_hca(uint32_t rail);
-  // This end gives a rail up for good, which works but is of no use to it, and has logged why.
-  // Returns whether it did: not where no other rail is usable. May be called before begin().
-  bool withdraw_rail(uint32_t rail);
+  // This end gives a rail up for good, on which it could not create or register something, with
+  // that errno value, and has logged why. Returns whether it did: not where no other rail is usable
+  // or may return.
+  bool withdraw_rail(uint32_t rail, int err);
+  // Whether the pair has a QP at this end.
+  bool has_queue_pair(uint32_t pair) const;
+  // Gives up a standby pair, on that HCA or on any, and destroys its QP as soon as the data path
+  // does not use it: at once where it never did and NCCL has nothing outstanding here; else only
+  // if_busy, when the ends have agreed on the loss. Nothing where no active pair is usable.
+  Room give_way(const HcaContext* hca, bool if_busy);
   // Whether nothing goes over the rail any more: its HCA is gone, or it was withdrawn.
   bool is_given_up(uint32_t rail) const;
   // The connection has failed (PeerLink::fail_link): its QPs are to be stopped. Otherwise the next
@@ -296,7 +316,7 @@ class Recovery {
     std::unique_lock<std::mutex>* lock;
   };
 
-  void prove_standby(const std::vector<uint32_t>& not_connected);
+  void prove_standby();
   Clock::time_point now() const { return io_.options().now(); }
   void run(Clock::time_point now);
   void take_steps(Clock::time_point now);
@@ -307,6 +327,10 @@ class Recovery {
   void on_stopped(uint32_t index, Clock::time_point now);
   static bool has_to_be_destroyed(const Pair& pair);
   void destroy(uint32_t index, std::unique_lock<std::mutex>& lock);
+  int destroy_queue_pair(uint32_t index, std::unique_lock<std::mutex>& lock);
+  bool is_active_usable() const;
+  bool is_unused(uint32_t index) const;
+  void withdraw(uint32_t index, int err);
   void count_if_possible(uint32_t index, Clock::time_point now);
   void post_marker(uint32_t index);
   bool is_drained(uint32_t index);

@@ -18,10 +18,10 @@ constexpr milliseconds kLastRepeat{10000};
 
 // A pair that carries nothing shows nothing: that its path does not work would be noticed when it
 // is needed. One end is enough, since a write that is acknowledged has used both directions.
-void Recovery::prove_standby(const std::vector<uint32_t>& not_connected) {
+void Recovery::prove_standby() {
   if (!recovers_ || io_.end() != PairEnd::kSender) return;
   for (uint32_t i = 0; i < pairs_.size(); ++i) {
-    if (!io_.stands_by(i) || std::ranges::find(not_connected, i) != not_connected.end()) continue;
+    if (!io_.stands_by(i) || pairs_[i].agreement.lost()) continue;
     const WorkId id{WorkKind::kProbe, i, 0, kStandbyProbe};
     if (io_.post_probe(i, encode(id), wire::kProbeBytes) == 0) ++pairs_[i].reserved;
   }

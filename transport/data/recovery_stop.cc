@@ -1,6 +1,7 @@
 // How a Recovery ends an epoch of a pair: its QP is stopped or destroyed, what has arrived is
 // counted, and nothing is left in the CQ.
 #include <algorithm>
+#include <cerrno>
 #include <limits>
 #include <utility>
 
@@ -79,13 +80,8 @@ bool Recovery::has_to_be_destroyed(const Pair& pair) {
 void Recovery::destroy(uint32_t index, std::unique_lock<std::mutex>& lock) {
   Pair& pair = pairs_[index];
   const int refused = std::exchange(pair.stop_error, 0);
-  verbs::UniqueQp qp = io_.take_queue_pair(index);
-  if (hooks_.destroys) hooks_.destroys(qp.get());
-  lock.unlock();
-  const int err = PairIo::destroy(&qp);
-  lock.lock();
+  const int err = destroy_queue_pair(index, lock);
   const std::string errors = "errno " + std::to_string(refused) + " and " + std::to_string(err);
-  if (qp != nullptr) io_.put_back(index, std::move(qp));
   if (err != 0 && !PairIo::is_gone(err)) {
     return fail(Code::kSystem,
                 "the QP of " + io_.path_text(index) +
@@ -100,6 +96,62 @@ void Recovery::destroy(uint32_t index, std::unique_lock<std::mutex>& lock) {
   const Clock::time_point now = this->now();
   on_stopped(index, now);
   run(now);
+}
+
+// Without the mutex: see destroy(). Returns an errno value.
+int Recovery::destroy_queue_pair(uint32_t index, std::unique_lock<std::mutex>& lock) {
+  verbs::UniqueQp qp = io_.take_queue_pair(index);
+  int err = 0;
+  {
+    const UseOfRails use(this, &lock);
+    err = PairIo::destroy(&qp);
+  }
+  if (qp != nullptr) io_.put_back(index, std::move(qp));
+  return err;
+}
+
+bool Recovery::has_queue_pair(uint32_t index) const {
+  std::lock_guard lock(mutex_);
+  return io_.has_queue_pair(index);
+}
+
+bool Recovery::is_active_usable() const {
+  for (uint32_t i = 0; i < pairs_.size(); ++i) {
+    const bool uses = pairs_[i].known == Known::kUsing && pairs_[i].agreement.usable();
+    if (uses && !io_.stands_by(i)) return true;
+  }
+  return false;
+}
+
+// Whether the data path does not touch the QP of a pair that is withdrawn, nor begins to: it has
+// finished with the pair; or it has not used it in this epoch and has an active pair, which it
+// leaves only with the mutex, to take the news of that one's loss and of this one's.
+bool Recovery::is_unused(uint32_t index) const {
+  const Pair& pair = pairs_[index];
+  if (!pair.stopped || pair.known == Known::kFinished) return pair.stopped;
+  if (pair.known != Known::kUsing || !is_active_usable()) return false;
+  if (io_.end() == PairEnd::kSender) return link_->is_idle();
+  return pair.counted && arrivals_[index].count.load(std::memory_order_acquire) == 0;
+}
+
+Room Recovery::give_way(const HcaContext* hca, bool if_busy) {
+  std::unique_lock lock(mutex_);
+  if (closed_ || !recovers_ || link_ == nullptr || link_->failed()) return Room::kNone;
+  for (uint32_t i = 0; i < pairs_.size(); ++i) {
+    const bool there = hca == nullptr || io_.rails()[io_.rail(i)].device().hca.get() == hca;
+    const bool spare = io_.stands_by(i) && io_.has_queue_pair(i) && !pairs_[i].reviving;
+    const bool may_go = pairs_[i].withdrawn || if_busy || link_->is_idle();
+    if (!there || !spare || !may_go || !is_active_usable()) continue;
+    withdraw(i, ENOMEM);
+    run(now());
+    if (!is_unused(i) && if_busy) return Room::kAwaited;
+    if (!is_unused(i)) continue;
+    const int err = destroy_queue_pair(i, lock);
+    if (closed_ || err != 0) return Room::kNone;
+    give_up(i);
+    return Room::kMade;
+  }
+  return Room::kNone;
 }
 
 // Once the QP is in ERROR nothing arrives any more. The arrivals that were there are counted when

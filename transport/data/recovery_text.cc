@@ -81,7 +81,8 @@ LikelyCause likely_cause(const PairCause& cause) {
               "see `is not connected` in the log of the end that could not connect it "
               "(NCCL_DEBUG=INFO)"};
     case wire::PairReason::kWithdrawn:
-      return {3, "", "see the warning about the rail in the log of the end that gave it up"};
+    case wire::PairReason::kRailMissing:
+      return {3, "", "see the warning about the rail in the log of the end that goes without it"};
     case wire::PairReason::kQueuePair:
     case wire::PairReason::kPost:
     case wire::PairReason::kPeer:

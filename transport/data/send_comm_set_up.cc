@@ -64,12 +64,16 @@ Result<std::unique_ptr<SendComm>> SendComm::create(const EndRails& rails,
   comm->send_entries_ = send_depth(comm->may_spread_, transport::max_write_bytes(port_most));
   spec.depths = QueueDepths{comm->send_entries_, 1, kInlineBytes};
   spec.posts_receives = false;
-  const auto plan = [&](const EndRails& some) {
+  const auto plan = [&](const EndRails& some, bool lean) {
     return plan_sender_pairs(some.active.size(), options->failover ? some.standby.size() : 0,
-                             options->qps_per_connection, peer);
+                             options->qps_per_connection,
+                             lean ? ListenerRails{peer.active, 0} : peer);
   };
-  Result<RailTables> tables = comm->connection_.add_rails(rails, plan, spec);
+  const int least = send_depth(/*may_spread=*/false, transport::max_write_bytes(port_most));
+  Result<RailTables> tables =
+      comm->connection_.add_rails(rails, plan, &spec, QueueDepths{least, 1, kInlineBytes});
   if (!tables) return forward_error(tables);
+  comm->send_entries_ = spec.depths.send;
   comm->tables_ = std::move(*tables);
   if (options->split_data_on_qps) {
     comm->max_chunks_ = static_cast<uint32_t>(comm->connection_.rails().active_count());

@@ -76,7 +76,10 @@ bool SpreadFlushes::read(Rail& rail, size_t index) {
 bool SpreadFlushes::reconnect(Rail& rail) const {
   const RailEnd& end = connection_.rails()[rail.flush.rail()];
   Status connected = rail.flush.reconnect(end, service_, connection_.options());
-  if (!connected) connected = rail.flush.reconnect(end, service_, connection_.options());
+  if (!connected) {
+    (void)connection_.make_room(end.device(), connected.error());
+    connected = rail.flush.reconnect(end, service_, connection_.options());
+  }
   if (connected) return true;
   GDR_INFO(log::kNet, "%s: the QP that flushes what comes over %s cannot be connected again: %s",
            connection_.text().c_str(), to_string(end.device()).c_str(),

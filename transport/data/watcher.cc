@@ -18,6 +18,9 @@ namespace gdr::transport {
 namespace {
 
 constexpr std::chrono::milliseconds kTick{1000};
+// For how long the queue pair of a standby pair is waited for, and how often is looked.
+constexpr std::chrono::milliseconds kRoomPatience{1000};
+constexpr std::chrono::milliseconds kRoomPause{10};
 
 bool is_fatal(ibv_event_type type) {
   switch (type) {
@@ -394,6 +397,33 @@ RecoveryHooks Watcher::recovery_hooks() {
               },
           .port_suspected = [this](const std::string& port) { moved_counters_.read_soon(port); },
           .destroys = [this](const ibv_qp* qp) { forget(qp); }};
+}
+
+// hca: null for any.
+bool Watcher::gives_way(const HcaContext* hca, bool if_busy, Clock::time_point deadline) {
+  for (const auto& recovery : recoveries()) {
+    Room room = recovery->give_way(hca, if_busy);
+    while (room == Room::kAwaited && Clock::now() < deadline) {
+      std::this_thread::sleep_for(kRoomPause);
+      room = recovery->give_way(hca, if_busy);
+    }
+    if (room != Room::kNone) return room == Room::kMade;
+  }
+  return false;
+}
+
+bool Watcher::make_room(const HcaContext& hca, const std::string& lack) {
+  const Clock::time_point deadline = Clock::now() + kRoomPatience;
+  bool made = false;
+  for (const bool if_busy : {false, true}) {
+    made = made || gives_way(&hca, if_busy, deadline) || gives_way(nullptr, if_busy, deadline);
+  }
+  if (!made) return false;
+  warn_once("room: " + hca.name(),
+            lack +
+                ". Standby rails give way: connections fail when the rail does that they are "
+                "left with. Fix: raise what has run out, or set GDR_NCCL_STANDBY_RAILS=0");
+  return true;
 }
 
 std::vector<std::shared_ptr<Recovery>> Watcher::recoveries() {

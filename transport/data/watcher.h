@@ -75,6 +75,10 @@ class Watcher {
   void log_failure(const PeerLink& link);
   // For the Recovery of a connection. Not longer than the watcher lives.
   RecoveryHooks recovery_hooks();
+  // Has a connection destroy the QP of a standby pair, which is on that HCA or else on any, since
+  // something that another connection needs could not be created: `lack`, for a warning. Waits for
+  // a second at most where the connections are busy. Returns whether one was destroyed.
+  bool make_room(const HcaContext& hca, const std::string& lack);
   // See FailureLog.
   void warn_once(const std::string& cause, const std::string& text) {
     failures_.warn_once(cause, text);
@@ -113,6 +117,7 @@ class Watcher {
   void on_fatal_event(const HcaContext& hca, const ibv_async_event& event, const std::string& text);
   void on_port_event(const HcaContext& hca, const ibv_async_event& event, const std::string& text);
   std::vector<Watched> watched_with(const EventSource& source);
+  bool gives_way(const HcaContext* hca, bool if_busy, Clock::time_point deadline);
   void watch_fd(int fd);
   void leave_fd(int fd);
   std::set<int> polled();

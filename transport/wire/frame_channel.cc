@@ -55,7 +55,8 @@ Status check_queue_pair(const wire::QpAddress& qp, int rails) {
   if (qp.rail >= rails) {
     return fail(Code::kInternal, "the peer's handshake has a QP on a rail that it does not have");
   }
-  if (qp.number == 0 || qp.number >> 24 != 0) {
+  const bool may_lack_qp = (qp.flags & wire::kQpStandby) != 0;
+  if ((qp.number == 0 && !may_lack_qp) || qp.number >> 24 != 0) {
     return fail(Code::kInternal, "the peer's handshake has an impossible QP number");
   }
   const bool known = qp.ece_supported <= 1 && (qp.flags & ~wire::kQpFlags) == 0 && qp.reserved == 0;

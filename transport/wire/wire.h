@@ -172,7 +172,7 @@ inline constexpr uint8_t kQpFlags = kQpStandby;  // all that are defined
 // end names the rail of its own on which the QP is, so that both may have different numbers of
 // rails.
 struct QpAddress {
-  uint32_t number;  // 24 bits
+  uint32_t number;  // 24 bits; 0: of a standby pair of which this end has no QP
   // kHello: what the sender's HCA offers. kReply: what the receiver's HCA has accepted of it. Zero
   // without ece_supported.
   Ece ece;
@@ -265,10 +265,11 @@ enum class PairReason : uint8_t {
   kNotConnected,  // the handshake did not connect the pair
   kProbe,         // the probe of a standby or returned pair failed; PairStatement::status
   kPeer,          // only because the other end has
-  kWithdrawn,     // the end gave the rail up, for example as it cannot register memory there
+  kWithdrawn,     // the end gave the rail or the pair up for good; PairStatement::status
   kAddress,  // the other end has stated another address than the one that this end connected to
+  kRailMissing,  // the end could not create the pair's rail; PairStatement::status
 };
-inline constexpr auto kLastPairReason = PairReason::kAddress;
+inline constexpr auto kLastPairReason = PairReason::kRailMissing;
 
 // PairStatement::flags. kStatementAsks: the other end is to state the pair, too.
 inline constexpr uint8_t kStatementAsks = 1;
@@ -289,7 +290,8 @@ struct PairStatement {
   // Of the receiver, from its step 1 on: the immediates that arrived over the pair in the last
   // epoch that ended. Zero from the sender.
   uint64_t arrived;
-  uint8_t status;  // an ibv_wc_status; 0: none
+  // An ibv_wc_status, or an errno value with kWithdrawn and kRailMissing; 0: none.
+  uint8_t status;
   uint8_t reserved0;
   // Of the end's port, with which it has connected the pair last.
   PortAddress address;

@@ -11,9 +11,13 @@
 namespace fake_verbs {
 
 Port& FakeVerbs::port(const std::string& hca, int port) {
+  return config(hca).ports.at(static_cast<size_t>(port) - 1);
+}
+
+HcaConfig& FakeVerbs::config(const std::string& hca) {
   std::lock_guard lock(mutex_);
   for (const auto& known : hcas_) {
-    if (known->config.name == hca) return known->config.ports.at(static_cast<size_t>(port) - 1);
+    if (known->config.name == hca) return known->config;
   }
   require(false, "there is no HCA of that name");
   std::abort();

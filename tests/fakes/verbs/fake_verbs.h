@@ -47,6 +47,7 @@ struct HcaConfig {
   uint64_t guid = 0;        // host order
   int max_work_requests = 16384;
   int max_cq_entries = 1 << 20;
+  size_t max_qps = 1 << 20;  // beyond these, ENOMEM
   uint32_t max_inline_bytes = 256;
   bool dmabuf = true;
   // The ECE options that the HCA knows, of vendor ece_vendor. Unset: it knows no ECE.
@@ -152,6 +153,8 @@ class FakeVerbs {
   ibv_device* add_hca(const HcaConfig& config);
   // Changes a port at run time, as a subnet manager or an administrator would. Ports count from 1.
   Port& port(const std::string& hca, int port);
+  // Changes an HCA at run time: what it has beyond a new limit stays.
+  HcaConfig& config(const std::string& hca);
 
   // Makes the call fail with that errno, `times` times, after `skip` calls that succeed.
   void fail_call(Call call, int err, int skip = 0, int times = 1);

@@ -401,6 +401,12 @@ struct Entry {
       errno = EINVAL;
       return nullptr;
     }
+    const auto on_hca = std::ranges::count_if(
+        fabric.qps_, [&](const auto& one) { return one.second->context == pd->context; });
+    if (static_cast<size_t>(on_hca) >= config.max_qps) {
+      errno = ENOMEM;
+      return nullptr;
+    }
     auto* qp = new Qp();
     qp->context = pd->context;
     qp->pd = pd;

@@ -33,9 +33,9 @@ struct MissingRails : testing::Test, RailsBed {
 
 TEST_F(MissingRails, AtEitherEnd_TheOtherMeetsItsOwn) {
   for (const bool at_sender : {true, false}) {
-    if (at_sender) verbs.fail_call(Call::kCreateCq, ENOMEM);
+    if (at_sender) verbs.fail_call(Call::kCreateCq, ENOMEM, /*skip=*/0, /*times=*/2);
     create_sender();
-    if (!at_sender) verbs.fail_call(Call::kCreateCq, ENOMEM);
+    if (!at_sender) verbs.fail_call(Call::kCreateCq, ENOMEM, /*skip=*/0, /*times=*/2);
     create_receiver();
     connect();
     keep_links();
@@ -49,11 +49,23 @@ TEST_F(MissingRails, AtEitherEnd_TheOtherMeetsItsOwn) {
   }
 }
 
+TEST_F(MissingRails, FlushCannotBeCreated_PairOfTheRailIsNotUsed) {
+  create_sender();
+  create_receiver();
+  verbs.fail_call(Call::kRegMr, ENOMEM, /*skip=*/1);  // of what the reads go to
+  connect();
+  EXPECT_EQ(log.warnings("fake_r1:1: connections go without it, over their other").size(), 1u);
+  keep_links();
+  EXPECT_TRUE(receiver->connection().recovery()->is_given_up(1));
+  EXPECT_FALSE(receiver->connection().recovery()->is_given_up(0));
+  EXPECT_TRUE(poll_until([&] { return contains(lost(*sender), "errno 12), not used again"); }));
+}
+
 // All pairs are on the rail that is left.
 TEST_F(MissingRails, NoPairWouldBeConnected_LastOneIs) {
   sender_rails.active.pop_back();
   create_sender();
-  verbs.fail_call(Call::kCreateCq, ENOMEM);
+  verbs.fail_call(Call::kCreateCq, ENOMEM, /*skip=*/0, /*times=*/2);
   create_receiver();
   connect();
   keep_links();

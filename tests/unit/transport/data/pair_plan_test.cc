@@ -5,11 +5,12 @@
 namespace gdr::transport {
 namespace {
 
-// "0 1 0 1 2s": the rails, those of standby pairs with an s.
+// "0 1 0 1 2s": the rails, those of standby pairs with an s, without a QP with a dash.
 std::string text(const PairPlan& plan) {
   std::string text;
   for (const PairPlace& place : plan) {
-    text += (text.empty() ? "" : " ") + std::to_string(place.rail) + (place.standby ? "s" : "");
+    text += (text.empty() ? "" : " ") + std::to_string(place.rail) + (place.standby ? "s" : "") +
+            (place.has_qp ? "" : "-");
   }
   return text;
 }
@@ -19,6 +20,7 @@ wire::EndPoint hello(const PairPlan& plan) {
   end.qps = static_cast<uint16_t>(plan.size());
   for (size_t i = 0; i < plan.size(); ++i) {
     end.qp[i].flags = plan[i].standby ? wire::kQpStandby : 0;
+    end.qp[i].rail = static_cast<uint8_t>(plan[i].rail);
   }
   return end;
 }
@@ -79,6 +81,18 @@ TEST(PairPlanTest, Receiver_TakesItsRailsInTurn) {
   // active one would be lost with that.
   EXPECT_EQ(receiver(2, 0, plan_sender_pairs(1, 1, 1, {})), "0 1s");
   EXPECT_EQ(receiver(3, 0, plan_sender_pairs(1, 2, 1, {})), "0 2s 1s");
+}
+
+TEST(PairPlanTest, ReceiverWithoutStandbyRail_PairsThatRepeatOthersHaveNoQp) {
+  const PairPlan same_rails = plan_sender_pairs(1, 0, 1, {1, 1});
+  EXPECT_EQ(text(same_rails), "0 0s");
+  EXPECT_EQ(receiver(1, 1, same_rails), "0 1s");
+  EXPECT_EQ(receiver(1, 0, same_rails), "0 0s-");
+  const PairPlan other_rail = plan_sender_pairs(1, 1, 1, {});
+  EXPECT_EQ(receiver(1, 0, other_rail), "0 0s");
+  const PairPlan lean = plan_receiver_pairs(1, 0, hello(other_rail), /*lean=*/true);
+  EXPECT_EQ(text(lean), "0 0s-");
+  EXPECT_EQ(pairs_on_rail(lean, 0), 1);
 }
 
 TEST(PairPlanTest, ActiveRailIsMissing_OnlyItsPairsMove) {

@@ -2,6 +2,7 @@
 // watcher: a test plays both, and nothing happens by itself.
 #pragma once
 
+#include <cerrno>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -30,7 +31,7 @@ struct RecoveringEnd {
   void add(const EndRails& rails, const Connection::Planner& plan) {
     RailSpec spec;
     spec.depths = QueueDepths{16, kReceives, 0};
-    tables.emplace(connection.add_rails(rails, plan, spec).value());
+    tables.emplace(connection.add_rails(rails, plan, &spec, spec.depths).value());
     EXPECT_TRUE(connection.change_states().value());
   }
   wire::EndPoint described() const {
@@ -79,7 +80,9 @@ struct RecoveringEnd {
     link = std::make_shared<PeerLink>(FrameChannel(std::move(socket)), "a <-> b",
                                       end == PairEnd::kSender ? "sender" : "receiver",
                                       std::move(link_options));
-    recovery->begin(link, not_connected);
+    std::vector<LostAtStart> lost;
+    for (uint32_t pair : not_connected) lost.push_back({pair, {wire::PairReason::kNotConnected}});
+    recovery->begin(link, lost);
   }
 
   void log_loss(const RailLoss& loss) {
@@ -163,10 +166,11 @@ struct RecoveryBed : Fabric {
       c.port = 2;
       c.state = query_port_state(c.hca->api(), c.hca->context(), 2).value();
     }
-    sender.add({{first, c}, {}}, [](const EndRails&) { return plan_sender_pairs(2, 0, 1, {}); });
+    sender.add({{first, c}, {}},
+               [](const EndRails&, bool) { return plan_sender_pairs(2, 0, 1, {}); });
     const wire::EndPoint hello = sender.described();
     receiver.add({{receiver_device, d}, {}},
-                 [&](const EndRails&) { return plan_receiver_pairs(2, 0, hello); });
+                 [&](const EndRails&, bool) { return plan_receiver_pairs(2, 0, hello); });
     receiver.connect(sender.described());
     sender.connect(receiver.described());
     std::array<UniqueFd, 2> sockets = local_socket_pair();

@@ -103,8 +103,8 @@ TEST_F(RecoveryEndTest, NoRailCanReturn_TheConnectionFailsAtOnceAndNoLossIsLogge
 // statement only, which is the last one.
 TEST(RecoveryEnd, OtherRailIsGoneForGoodAtEitherEnd_NothingIsWaitedFor) {
   using Loss = bool (*)(RecoveryBed&);
-  const Loss losses[] = {[](auto& bed) { return bed.sender.recovery->withdraw_rail(1); },
-                         [](auto& bed) { return bed.receiver.recovery->withdraw_rail(1); },
+  const Loss losses[] = {[](auto& bed) { return bed.sender.recovery->withdraw_rail(1, ENOMEM); },
+                         [](auto& bed) { return bed.receiver.recovery->withdraw_rail(1, ENOMEM); },
                          [](auto& bed) { return bed.receiver.recovery->on_lost_hca(1); }};
   for (const Loss& lose : losses) {
     RecoveryBed bed;
@@ -120,7 +120,7 @@ TEST(RecoveryEnd, OtherRailIsGoneForGoodAtEitherEnd_NothingIsWaitedFor) {
 TEST_F(RecoveryEndTest, RailIsWithdrawnLater_WhatFollowsIsDueLater) {
   bed.skip(1h);
   const Clock::time_point before = bed.now();
-  EXPECT_TRUE(sender.recovery->withdraw_rail(1));
+  EXPECT_TRUE(sender.recovery->withdraw_rail(1, ENOMEM));
   EXPECT_GE(sender.recovery->deadline(), before);
 }
 

@@ -157,7 +157,7 @@ TEST_F(RecoveryTest, PairIsLost_IsLoggedOnceWithWhatMoved) {
 
 // That end has warned of it.
 TEST_F(RecoveryTest, RailIsWithdrawn_ItsEndLogsNoWarningOfItsOwn) {
-  EXPECT_TRUE(receiver.recovery->withdraw_rail(1));
+  EXPECT_TRUE(receiver.recovery->withdraw_rail(1, ENOMEM));
   bed.run();
   EXPECT_TRUE(sender.has_seen(Kind::kAgreed, 1));
   EXPECT_EQ(receiver.explained.size(), 1u);
