@@ -73,8 +73,6 @@ struct RecoveryHooks {
   // A pair on a port of this end, "mlx5_0:1", was lost or is late: the port's hardware counters may
   // show why. May be null.
   std::function<void(const std::string& port)> port_suspected = nullptr;
-  // A QP is destroyed before the connection ends: another one may get its address. May be null.
-  std::function<void(const ibv_qp* qp)> destroys = nullptr;
 };
 
 // Shared by the data path and the watcher of one connection. Thread-safe by a mutex, which the data
@@ -324,6 +322,8 @@ class Recovery {
   void note_loss(uint32_t index, Clock::time_point now);
   bool is_stop_due(uint32_t index, Clock::time_point now) const;
   std::vector<Due::Stop> claim_stops(Clock::time_point now);
+  void claim_stop(uint32_t index);
+  void stop_claimed(uint32_t index, std::unique_lock<std::mutex>& lock);
   void on_stopped(uint32_t index, Clock::time_point now);
   static bool has_to_be_destroyed(const Pair& pair);
   void destroy(uint32_t index, std::unique_lock<std::mutex>& lock);

@@ -33,19 +33,26 @@ std::vector<Recovery::Due::Stop> Recovery::claim_stops(Clock::time_point now) {
   for (uint32_t i = 0; i < pairs_.size(); ++i) {
     if (!is_stop_due(i, now)) continue;
     due.push_back({i, io_.rails()[io_.rail(i)].device().hca.get()});
-    pairs_[i].stopping = true;
-    arrivals_[i].stopped.store(true, std::memory_order_release);
+    claim_stop(i);
   }
   return due;
+}
+
+void Recovery::claim_stop(uint32_t index) {
+  pairs_[index].stopping = true;
+  arrivals_[index].stopped.store(true, std::memory_order_release);
+}
+
+void Recovery::stop(uint32_t index) {
+  std::unique_lock lock(mutex_);
+  if (!closed_) stop_claimed(index, lock);
 }
 
 // Without the mutex: firmware may not answer. Until it has, the pair is lost and not down, and the
 // data path may post on it. Where the HCA refuses, late packets could still arrive. The QP is then
 // destroyed once the data path does not use it any more; until then the change is tried again from
 // time to time.
-void Recovery::stop(uint32_t index) {
-  std::unique_lock lock(mutex_);
-  if (closed_) return;
+void Recovery::stop_claimed(uint32_t index, std::unique_lock<std::mutex>& lock) {
   int err = 0;
   {
     const UseOfRails use(this, &lock);
@@ -144,6 +151,11 @@ Room Recovery::give_way(const HcaContext* hca, bool if_busy) {
     if (!there || !spare || !may_go || !is_active_usable()) continue;
     withdraw(i, ENOMEM);
     run(now());
+    if (is_stop_due(i, now())) {
+      claim_stop(i);
+      stop_claimed(i, lock);
+    }
+    if (closed_) return Room::kNone;
     if (!is_unused(i) && if_busy) return Room::kAwaited;
     if (!is_unused(i)) continue;
     const int err = destroy_queue_pair(i, lock);

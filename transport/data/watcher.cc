@@ -370,11 +370,6 @@ std::vector<Watcher::Watched> Watcher::watched_with(const EventSource& source) {
   return concerned;
 }
 
-void Watcher::forget(const void* queue_pair) {
-  std::lock_guard lock(mutex_);
-  for (auto& [fd, watched] : links_) std::erase(watched.sources, EventSource{queue_pair});
-}
-
 RecoveryHooks Watcher::recovery_hooks() {
   return {.wake_watcher =
               [this] {
@@ -395,8 +390,7 @@ RecoveryHooks Watcher::recovery_hooks() {
               [this](const std::string& port, const std::string& peer, const std::string& reason) {
                 rails_.stays_lost(port, peer, reason);
               },
-          .port_suspected = [this](const std::string& port) { moved_counters_.read_soon(port); },
-          .destroys = [this](const ibv_qp* qp) { forget(qp); }};
+          .port_suspected = [this](const std::string& port) { moved_counters_.read_soon(port); }};
 }
 
 // hca: null for any.

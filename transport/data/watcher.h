@@ -54,8 +54,8 @@ class Watcher {
   // Stops the thread and waits for its end.
   ~Watcher();
 
-  // Watches a link. sources: the HCAs, ports and CQs of its connection; a fatal event of one, or of a
-  // QP over such a CQ, fails the link, unless `recovery`, which may be null, deals with it.
+  // Watches a link. sources: the HCAs, ports and CQs of its connection; a fatal event of one, or of
+  // a QP over such a CQ, fails the link, unless `recovery`, which may be null, deals with it.
   void add(const std::shared_ptr<PeerLink>& link, std::vector<EventSource> sources,
            std::shared_ptr<Recovery> recovery = nullptr);
   // Stops watching a link. The thread may still be inside a last callback, which holds a reference
@@ -113,7 +113,6 @@ class Watcher {
   void on_ready(int fd, bool has_ended = false);
   bool on_hca_event(const HcaContext& hca, bool has_ended);
   void take_event(const HcaContext& hca, const ibv_async_event& event, const std::string& what);
-  void forget(const void* queue_pair);
   void on_fatal_event(const HcaContext& hca, const ibv_async_event& event, const std::string& text);
   void on_port_event(const HcaContext& hca, const ibv_async_event& event, const std::string& text);
   std::vector<Watched> watched_with(const EventSource& source);

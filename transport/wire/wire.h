@@ -266,7 +266,7 @@ enum class PairReason : uint8_t {
   kProbe,         // the probe of a standby or returned pair failed; PairStatement::status
   kPeer,          // only because the other end has
   kWithdrawn,     // the end gave the rail or the pair up for good; PairStatement::status
-  kAddress,  // the other end has stated another address than the one that this end connected to
+  kAddress,      // the other end has stated another address than the one that this end connected to
   kRailMissing,  // the end could not create the pair's rail; PairStatement::status
 };
 inline constexpr auto kLastPairReason = PairReason::kRailMissing;

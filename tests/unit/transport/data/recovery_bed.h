@@ -71,8 +71,7 @@ struct RecoveringEnd {
             nullptr,
             [this](const std::string&, const std::string& peer, const std::string& reason) {
               stays_lost.push_back(peer + ": " + reason);
-            },
-            nullptr, [this](const ibv_qp* qp) { destroyed.push_back(qp); }});
+            }});
     PeerLinkOptions link_options;
     link_options.on_statement = [this](const wire::PairStatement& statement) {
       if (socket_works) recovery->on_statement(statement);
@@ -145,7 +144,6 @@ struct RecoveringEnd {
   // returns.
   std::vector<std::string> losses, explained, returns, stays_lost;
   std::vector<PairNews> seen;
-  std::vector<const ibv_qp*> destroyed;
 };
 
 // Two rails between "fake_a" and "fake_b", and "fake_c" and "fake_d"; a pair on each. senders: an

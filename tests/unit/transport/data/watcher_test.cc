@@ -284,21 +284,6 @@ TEST(Watcher, HcaReportsNothingAnyMore_IsLostOnce) {
   hca->context()->async_fd = pipe_end;
 }
 
-// Another connection has a QP at the same address.
-TEST(Watcher, EventOfAQueuePairAfterItWasDestroyed_DoesNotConcernItsConnection) {
-  WatchedHca bed;
-  ibv_qp reused{};
-  WatchedLink before, after;
-  bed.watcher->add(before.link, {{&reused}});
-  bed.watcher->recovery_hooks().destroys(&reused);
-  bed.watcher->add(after.link, {{&reused}});
-  bed.verbs.raise_event("fake_e", IBV_EVENT_QP_ACCESS_ERR, &reused);
-  EXPECT_TRUE(wait_for([&] { return after.link->failed(); }));
-  EXPECT_FALSE(before.link->failed());
-  bed.watcher->remove(before.link.get());
-  bed.watcher->remove(after.link.get());
-}
-
 // Connections that are set up after the event must not use the GIDs of before.
 TEST(Watcher, GidChange_DropsTheTableThatTheHcaKeeps) {
   CommPair pair;
