@@ -37,7 +37,6 @@ transport::ConnectionOptions connection_options(const config::Options& options) 
     connection.adaptive_routing_threshold = static_cast<size_t>(options.adaptive_routing_threshold);
   }
   connection.flush_disabled = options.flush_disable;
-  connection.peer_watch = options.peer_watch;
   connection.failover = options.failover;
   return connection;
 }

@@ -102,7 +102,7 @@ Result<std::unique_ptr<SendComm>> Connector::step() {
     }
   }
   handshake_.on_complete();
-  comm_->keep_link(std::move(channel_));
+  comm_->keep_link(std::move(channel_), direct_);
   return std::move(comm_);
 }
 
@@ -209,6 +209,7 @@ Result<bool> Connector::await_reply() {
   if (receiver->secret != secret_) {
     return fail(Code::kInternal, "the receiver does not know the handle's secret");
   }
+  direct_ = receiver->seen_from == fingerprint_of(own_address(channel_.fd()));
   return on_connect_step(comm_->connect(*receiver));
 }
 
@@ -222,7 +223,8 @@ Result<bool> Connector::on_connect_step(Result<bool> connected) {
   }
   state_ = State::kConnectingQueuePairs;
   if (!*connected) return false;
-  channel_.queue(wire::FrameKind::kReady, nullptr, 0);
+  const uint8_t direct = direct_ ? 1 : 0;
+  channel_.queue(wire::FrameKind::kReady, &direct, sizeof(direct));
   state_ = State::kSendingReady;
   return true;
 }

@@ -74,6 +74,7 @@ class Connector {
   UniqueFd probe_;  // of is_receiver_gone()
   std::unique_ptr<SendComm> comm_;
   bool replied_ = false;  // the receiver has answered
+  bool direct_ = false;   // ReopenTarget::direct
   bool done_ = false;
   Handshake handshake_;  // destroyed first
 };

@@ -116,7 +116,7 @@ Result<std::unique_ptr<ReceiveComm>> Listener::accept() {
   }
   handshake_.on_complete();
   connected_.insert(sender_.sequence_base);
-  comm_->keep_link(std::move(channel_));
+  comm_->keep_link(std::move(channel_), direct_);
   return std::move(comm_);
 }
 
@@ -192,7 +192,9 @@ Result<bool> Listener::connect_queue_pairs() {
 }
 
 void Listener::queue_reply() {
-  channel_.queue(comm_->end_point(secret_), wire::FrameKind::kReply);
+  wire::EndPoint reply = comm_->end_point(secret_);
+  reply.seen_from = fingerprint_of(peer_address(channel_.fd()));
+  channel_.queue(reply, wire::FrameKind::kReply);
   replied_ = true;
 }
 
@@ -220,7 +222,11 @@ Result<bool> Listener::await_ready() {
     return on_channel_broken(std::move(frame.error()));
   }
   if (!frame->has_value()) return false;
-  if ((*frame)->kind == wire::FrameKind::kReady) return true;
+  const std::vector<uint8_t>& body = (*frame)->body;
+  if ((*frame)->kind == wire::FrameKind::kReady && body.size() == 1 && body.front() <= 1) {
+    direct_ = body.front() == 1;
+    return true;
+  }
   if ((*frame)->kind == wire::FrameKind::kRefuse) {
     return fail(Code::kRemote, who() + "the sender gives up: " + (*frame)->text());
   }

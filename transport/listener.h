@@ -79,6 +79,7 @@ class Listener {
   std::optional<Clock::time_point> broken_;  // since when
   std::unique_ptr<ReceiveComm> comm_;
   bool replied_ = false;  // kReply is queued: comm_'s QPs are connected
+  bool direct_ = false;   // ReopenTarget::direct
 
   uint32_t generation_ = process_fds::generation();
   Handshake handshake_;  // destroyed first

@@ -45,7 +45,8 @@ Result<std::unique_ptr<Transport>> Transport::create(std::vector<Device> devices
   std::unique_ptr<Transport> transport(new Transport());
   transport->devices_ = std::move(devices);
   Result<std::unique_ptr<Watcher>> watcher =
-      Watcher::start(std::chrono::seconds(options.watchdog_seconds), options.async_events_fail);
+      Watcher::start(std::chrono::seconds(options.watchdog_seconds), options.async_events_fail,
+                     options.bind_address);
   if (!watcher) return forward_error(watcher);
   transport->watcher_ = std::move(*watcher);
   for (const Device& device : transport->devices_) transport->watcher_->add_hca(device.hca);

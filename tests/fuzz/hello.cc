@@ -117,7 +117,7 @@ struct ListenerRun {
           "a valid hello is not answered by kReply");
     check(reply->end_point() && reply->end_point()->secret == handle.secret,
           "the reply is not valid");
-    channel.queue(wire::FrameKind::kReady, nullptr, 0);
+    channel.queue(wire::FrameKind::kReady, "", 1);
     check(channel.flush().value(), "kReady cannot be sent");
     check(transport::wait_for(call_listener), "the listener makes no comm for a valid sender");
   }

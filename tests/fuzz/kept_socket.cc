@@ -60,7 +60,7 @@ struct LinkRun {
         return send_patched(input, wire::FrameKind::kPair, first_statement());
       case kTick:
         now += std::chrono::milliseconds(100 * input.byte());
-        return link->on_tick(now);
+        return void(link->on_tick(now));
       case kQuery:
         return link->query_peer(now);
       case kFailHere:

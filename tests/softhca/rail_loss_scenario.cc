@@ -102,8 +102,6 @@ nlohmann::json environment_of(const Scenario& scenario) {
       {"NCCL_IB_TIMEOUT", "11"},
       {"GDR_NCCL_WATCHDOG_SEC", "5"},
   };
-  // A socket that is shut down looks as if the peer had ended.
-  if (scenario.socket_lost_at >= 0) variables["GDR_NCCL_PEER_WATCH"] = "0";
   if (scenario.memory == MemoryKind::kPeermem) variables["GDR_NCCL_GPU_MEMORY"] = "peermem";
   if (scenario.memory == MemoryKind::kDmaBuf) variables["GDR_NCCL_GPU_MEMORY"] = "dmabuf";
   return variables;

@@ -12,7 +12,7 @@
 #include "base/random.h"
 #include "transport/data/outgoing_message.h"
 #include "transport/memory/registrar.h"
-#include "transport/wire/kept_socket.h"
+#include "transport/wire/tcp.h"
 
 namespace gdr::transport {
 namespace {
@@ -90,6 +90,7 @@ void Connection::describe(const wire::Secret& secret, wire::EndPoint* end) const
   std::snprintf(end->host, sizeof(end->host), "%s", host_name().c_str());
   end->pid = static_cast<uint32_t>(getpid());
   end->first_psn = first_psn_;
+  end->tcp_port = watcher_->reopen_port();
   if (offers_recovery_) end->flags |= wire::kEndRecovers;
   rails_.describe(end);
   ece_->describe(end);
@@ -220,10 +221,22 @@ Result<bool> Connection::change_states() {
   return changed;
 }
 
-void Connection::keep_link(FrameChannel channel, const char* role) {
-  tune_kept_socket(channel.fd());
-  PeerLinkOptions link_options{PeerProcess{peer_.host, peer_.pid}, options_->peer_watch,
-                               options_->owner_text};
+// An end that does not open the socket asks only where nothing but the peer's host answers.
+ReopenTarget Connection::reopen_target(int fd, bool direct) const {
+  ReopenTarget target{.from = own_address(fd),
+                      .id = {peer_.secret, peer_.sequence_base},
+                      .opens = sends_,
+                      .direct = direct};
+  if (peer_.tcp_port == 0 || !(sends_ || direct)) return target;
+  target.to = peer_address(fd);
+  if (target.to.ss_family != AF_UNSPEC) set_port(&target.to, peer_.tcp_port);
+  return target;
+}
+
+void Connection::keep_link(FrameChannel channel, const char* role, bool direct) {
+  PeerLinkOptions link_options{.peer = PeerProcess{peer_.host, peer_.pid},
+                               .reopen = reopen_target(channel.fd(), direct),
+                               .owner_text = options_->owner_text};
   if (recovers() && recovery_ != nullptr) {
     link_options.on_statement = [recovery = recovery_](const wire::PairStatement& statement) {
       recovery->on_statement(statement);

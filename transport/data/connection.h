@@ -101,8 +101,8 @@ class Connection {
   // Takes over the socket of the handshake: from here on the connection fails when the peer goes
   // away, and a failure of either end is reported to the other. role is "sender" or "receiver".
   // A fatal error of a QP over a rail's CQ that is in no pair loses the rail where pairs are
-  // recovered, and fails the connection otherwise.
-  void keep_link(FrameChannel channel, const char* role);
+  // recovered, and fails the connection otherwise. direct: ReopenTarget::direct.
+  void keep_link(FrameChannel channel, const char* role, bool direct = false);
 
   const ConnectionOptions& options() const { return *options_; }
   RailSet& rails() { return rails_; }
@@ -183,6 +183,7 @@ class Connection {
   bool is_known_unreachable(uint32_t pair) const;
   void note_reached_ports() const;
   bool has_rail_use() const;
+  ReopenTarget reopen_target(int fd, bool direct) const;
   void count_for_process() const;
   void log_rail_use();
   [[gnu::cold]] void log_moved_counters() const;

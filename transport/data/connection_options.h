@@ -51,9 +51,6 @@ struct ConnectionOptions {
   bool failover = true;
   // The clock of the set-up. Only tests choose another.
   Now now = Clock::now;
-  // GDR_NCCL_PEER_WATCH: a connection fails when the handshake's socket shows that the peer's
-  // process is gone. Otherwise only RDMA, or a message of the peer, fails it.
-  bool peer_watch = true;
   // Of each connection's work requests.
   WorkRequestObserver observer;
   // Whose connection it is and what runs on it, for the log of a stall. Called by any thread;

@@ -59,18 +59,15 @@ void FailureLog::link_failed(const PeerLink& link, size_t connections, Clock::ti
 void FailureLog::path_lost(const PeerLink& link, size_t connections, Clock::time_point now) {
   const std::string lost =
       link.description() + ": the handshake socket is lost: " + link.end_text();
-  if (!link.socket_end_fails()) {
-    GDR_INFO(log::kNet, "%s; GDR_NCCL_PEER_WATCH=0: the connection goes on", lost.c_str());
-    return;
-  }
   if (!episodes_.warn("path to " + link.peer().host, now)) {
     GDR_INFO(log::kNet, "%s", lost.c_str());
     return;
   }
   GDR_WARN(
-      "%s. The job goes on: its %s with %s need only RDMA. For the rest of the job, a process "
-      "there that dies is noticed by RDMA alone, later and without its reason. Fix: restore the "
-      "network of NCCL_SOCKET_IFNAME before more connections are made",
+      "%s. The job goes on: its %s with %s need only RDMA. Until the socket can be opened again, a "
+      "process there that dies is noticed by RDMA alone, later and without its reason. Fix: "
+      "restore "
+      "the network of NCCL_SOCKET_IFNAME, on all ports above 1023",
       lost.c_str(), counted(connections, "connection").c_str(), link.peer().host.c_str());
 }
 

@@ -3,16 +3,17 @@
 #include <utility>
 
 #include "base/log.h"
-#include "transport/wire/kept_socket.h"
 
 namespace gdr::transport {
 namespace {
 
-// Time between the end of the peer's socket and the failure of the link: completions of what the
-// peer sent before it closed or died may still be unread in our CQ.
-constexpr std::chrono::milliseconds kGrace{500};
-// Time between the probes of a deaf link. A dead peer is found so much later, and by the HCA's own
-// retries: 30 to 40 s with the defaults of NCCL_IB_TIMEOUT and NCCL_IB_RETRY_CNT.
+// Time without a socket after which nothing is expected of it any more.
+constexpr std::chrono::seconds kDeafAfter{3};
+// Proxies close what has carried no bytes for an hour (Envoy), 10 minutes (nginx) or 5 (many load
+// balancers); the kernel's keepalive probes do not get through them.
+constexpr std::chrono::minutes kPayloadInterval{4};
+// Time between the probes of a link without a socket. A dead peer is found so much later, and by
+// the HCA's own retries: 30 to 40 s with the defaults of NCCL_IB_TIMEOUT and NCCL_IB_RETRY_CNT.
 constexpr std::chrono::seconds kProbeInterval{10};
 // Time in which the peer's watcher thread, which waits for nothing else, answers a query.
 constexpr std::chrono::seconds kAnswerTime{5};
@@ -39,6 +40,7 @@ void PeerLink::fail_link(Error error, bool notify_peer) {
     std::lock_guard lock(mutex_);
     if (failed()) return;
     failure_ = std::move(error);
+    notifies_peer_ = notify_peer;
     attention_.fetch_or(kFailed, std::memory_order_acq_rel);
   }
   if (notify_peer) send_frame(wire::FrameKind::kFailed, text);
@@ -52,42 +54,28 @@ Error PeerLink::failure() const {
 void PeerLink::send_bye() {
   std::lock_guard lock(mutex_);
   channel_.queue_text(wire::FrameKind::kBye, "");
-  keep_error(channel_.flush_and_end());
+  (void)channel_.flush_and_end();
 }
 
 void PeerLink::send_statement(const wire::PairStatement& statement) {
   std::lock_guard lock(mutex_);
   channel_.queue(wire::FrameKind::kPair, &statement, sizeof(statement));
-  flush();
-}
-
-void PeerLink::send_frame(wire::FrameKind kind, const std::string& text) {
-  std::lock_guard lock(mutex_);
-  channel_.queue_text(kind, text);
-  flush();
+  (void)channel_.flush();
 }
 
 // Frames are small compared with the socket's buffer. They inform the peer sooner and better than
-// its own time-outs would, but nothing depends on them: one that does not fit is dropped.
-void PeerLink::flush() { keep_error(channel_.flush()); }
-
-void PeerLink::keep_error(Result<bool> flushed) {
-  if (!flushed && !send_error_) send_error_ = std::move(flushed.error());
-}
-
-Error PeerLink::end_of_socket(Error read) const {
+// its own time-outs would, but nothing depends on them.
+void PeerLink::send_frame(wire::FrameKind kind, const std::string& text) {
   std::lock_guard lock(mutex_);
-  const bool stream_ended = read.code == Code::kRemote && read.sys_errno == 0;
-  const bool is_path =
-      send_error_ && classify_socket_end(send_error_->sys_errno, std::nullopt) == SocketEnd::kPath;
-  return stream_ended && is_path ? *send_error_ : read;
+  channel_.queue_text(kind, text);
+  (void)channel_.flush();
 }
 
 bool PeerLink::on_readable(Clock::time_point now) {
   for (;;) {
     Result<std::optional<Frame>> frame = channel_.receive();
     if (!frame) {
-      on_socket_end(end_of_socket(std::move(frame.error())), silence_of(fd_), now);
+      on_socket_end(frame.error(), now);
       return false;
     }
     if (!frame->has_value()) return true;
@@ -114,28 +102,11 @@ void PeerLink::on_frame(const Frame& frame) {
     case wire::FrameKind::kPair:
       on_pair(frame);
       break;
+    case wire::FrameKind::kKeepAlive:
+      break;
     default:
       fail_unexpected();
       break;
-  }
-}
-
-void PeerLink::on_socket_end(const Error& error,
-                             std::optional<std::chrono::milliseconds> silent_for,
-                             Clock::time_point now) {
-  if (error.code != Code::kRemote) {  // bytes that are not a frame
-    fail_link(Error{error.code, description_ + ": " + error.text}, true);
-    return;
-  }
-  const bool gone = options_.socket_end_fails &&
-                    classify_socket_end(error.sys_errno, silent_for) == SocketEnd::kProcess;
-  end_text_ = peer_closed_ ? "the peer closed the connection" : error.text;
-  if (peer_closed_ || gone) {
-    peer_gone_.store(true, std::memory_order_relaxed);
-    grace_end_ = now + kGrace;
-  } else {
-    deaf_ = true;
-    probe_at_ = now;
   }
 }
 
@@ -149,23 +120,25 @@ void PeerLink::fail_unexpected() {
   fail_link(Error{Code::kInternal, description_ + ": the peer sent an unexpected frame"}, true);
 }
 
-void PeerLink::on_tick(Clock::time_point now) {
-  if (grace_end_ <= now) fail_after_grace();
+bool PeerLink::on_tick(Clock::time_point now) {
+  if (grace_end_ <= now) {
+    fail_link(Error{Code::kRemote, gone_text_}, false);
+    grace_end_ = Clock::time_point::max();
+  }
+  if (ended_at_ && now - *ended_at_ >= kDeafAfter) deaf_ = true;
   if (probe_at_ <= now) ask_for_probe(now);
   note_progress(now);
   check_answer(now);
+  keep_alive(now);
   ticked_at_ = now;
+  return ask_at_ <= now && ask(now);
 }
 
-void PeerLink::fail_after_grace() {
-  std::string text = description_ + ": " + end_text_;
-  text += peer_closed_
-              ? " while it was in use; the cause is in its log, mostly another rank that "
-                "failed first. Fix: look for the first NET/GDR warning of the job"
-              : "; the peer process ended. Fix: look for the reason in its log, or for the "
-                "OOM killer in its host's dmesg";
-  fail_link(Error{Code::kRemote, std::move(text)}, false);
-  grace_end_ = Clock::time_point::max();  // last: without memory, the next tick tries again
+void PeerLink::keep_alive(Clock::time_point now) {
+  if (now < keep_alive_at_) return;
+  const bool first = keep_alive_at_ == Clock::time_point{};
+  keep_alive_at_ = now + kPayloadInterval;
+  if (!first && !ended_at_) send_frame(wire::FrameKind::kKeepAlive, "");
 }
 
 void PeerLink::ask_for_probe(Clock::time_point now) {
@@ -185,7 +158,7 @@ void PeerLink::note_progress(Clock::time_point now) {
 }
 
 void PeerLink::query_peer(Clock::time_point now) {
-  if (deaf_ || peer_gone()) return;
+  if (ended_at_ || peer_gone()) return;
   queried_ = true;
   answer_due_ = now + kAnswerTime;
   send_frame(wire::FrameKind::kStateQuery, "");
@@ -198,7 +171,7 @@ void PeerLink::check_answer(Clock::time_point now) {
   if (now - ticked_at_ >= kLateTick) answer_due_ = now + kAnswerTime;
   if (now < answer_due_) return;
   answer_due_ = Clock::time_point::max();
-  if (!queried_ || deaf_ || peer_gone() || failed()) return;
+  if (!queried_ || ended_at_ || peer_gone() || failed()) return;
   GDR_WARN(
       "watchdog: %s: %s has not answered for %lld s: it is stopped, its host hangs, or the "
       "handshake's network is interrupted. Fix: look at its state (ps, dmesg) on that host",

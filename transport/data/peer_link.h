@@ -3,6 +3,9 @@
 // rest.
 #pragma once
 
+#include <sys/socket.h>
+
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <compare>
@@ -28,10 +31,20 @@ struct PeerProcess {
 
 std::string to_string(const PeerProcess& process);  // "process 4711 on nodeB"
 
+// How an end asks the peer's process for the connection once the kept socket has ended.
+struct ReopenTarget {
+  sockaddr_storage from{};
+  sockaddr_storage to{};  // of no family: this end only waits to be asked
+  wire::ConnectionId id{};
+  bool opens = false;  // this end opened the socket, and opens it again. The other end only asks
+  // Nothing between the ends replaces addresses, so that it is the peer's host which refuses a
+  // connection.
+  bool direct = false;
+};
+
 struct PeerLinkOptions {
   PeerProcess peer;
-  // GDR_NCCL_PEER_WATCH: the link fails when the end of the socket shows that the peer is gone.
-  bool socket_end_fails = true;
+  ReopenTarget reopen{};
   std::function<std::string()> owner_text = nullptr;  // ConnectionOptions::owner_text
   // Takes the peer's kPair frames; null: they are unexpected. Watcher thread.
   std::function<void(const wire::PairStatement&)> on_statement = nullptr;
@@ -39,12 +52,16 @@ struct PeerLinkOptions {
   std::function<std::string()> pairs_text = nullptr;
 };
 
-// One connection's link to its peer. The connection and the watcher share it.
+// One connection's link to its peer. The connection and the watcher share it. reopening.cc has what
+// follows the end of its socket.
 //
-// The link fails when the peer's process is gone. It does not fail when only the path of the socket
-// is lost: it is deaf then, and goes on. As a peer that dies is now noticed by RDMA alone, and an
-// end that only waits has nothing outstanding that could time out, a deaf link asks the data path
-// for a probe from time to time: a write of no bytes, which the HCA of a dead peer does not answer.
+// The link fails when the peer's process is gone. The end of the socket does not show that: a proxy
+// or a firewall may have closed it. So the end that opened it opens it again, and the other end
+// asks whether the peer is still there; the link fails where that is refused, or where the peer
+// does not know the connection. Until there is a socket again, which may be never, a peer that dies
+// may be noticed by RDMA alone, and an end that only waits has nothing outstanding that could time
+// out. So the link asks the data path for a probe from time to time: a write of no bytes, which the
+// HCA of a dead peer does not answer.
 class PeerLink {
  public:
   using Clock = std::chrono::steady_clock;
@@ -57,7 +74,7 @@ class PeerLink {
   int fd() const { return fd_; }
   const std::string& description() const { return description_; }
   const PeerProcess& peer() const { return options_.peer; }
-  bool socket_end_fails() const { return options_.socket_end_fails; }
+  const ReopenTarget& reopen_target() const { return options_.reopen; }
 
   // ---- data path (the comm's thread)
   // Whether the link has failed or wants a probe: one load, for the hot path.
@@ -120,21 +137,22 @@ class PeerLink {
   const ConnectionCounters& counters() const { return counters_; }
   // Requests that have completed, flushes included.
   uint64_t completed() const { return completed_.load(std::memory_order_acquire); }
-  // The socket has ended and the link goes on without it.
+  // There has been no socket for some time, and the link goes on without it.
   bool deaf() const { return deaf_.load(std::memory_order_relaxed); }
 
   // ---- watcher thread
   // Reads the frames that have arrived. Returns false once the socket has ended; on_socket_end has
   // then been called.
   bool on_readable(Clock::time_point now);
-  // What follows from the end of the socket, as FrameChannel::receive reports it. Where the peer is
-  // gone the link fails a grace period later. silent_for: see classify_socket_end.
-  void on_socket_end(const Error& error, std::optional<std::chrono::milliseconds> silent_for,
-                     Clock::time_point now);
-  // Called about once a second, and at deadline().
-  void on_tick(Clock::time_point now);
+  // What follows from the end of the socket, as FrameChannel::receive reports it.
+  void on_socket_end(const Error& error, Clock::time_point now);
+  // The peer has asked for the connection over a new socket. Returns whether that is the link's
+  // from now on, under the number of the former one: it has to be watched.
+  bool on_reopened(FrameChannel channel);
+  // Called about once a second, and at deadline(). Returns as on_reopened.
+  bool on_tick(Clock::time_point now);
   // When on_tick must be called at the latest; Clock::time_point::max() when nothing is due.
-  Clock::time_point deadline() const { return grace_end_; }
+  Clock::time_point deadline() const { return std::min(grace_end_, ask_at_); }
   // Why the socket has ended.
   const std::string& end_text() const { return end_text_; }
   // Since when requests have been outstanding and none completed, as of the last tick; nothing
@@ -161,12 +179,12 @@ class PeerLink {
   void on_pair(const Frame& frame);
   void fail_unexpected();
   void send_frame(wire::FrameKind kind, const std::string& text);
-  void flush();                           // with mutex_
-  void keep_error(Result<bool> flushed);  // with mutex_
-  // Returns why the socket has ended. The kernel reports a lost path once, to whoever sends or
-  // reads first; after a send, the reader sees only the end of the stream.
-  Error end_of_socket(Error read) const;
-  void fail_after_grace();
+  void on_peer_gone(const std::string& reason, Clock::time_point end);
+  bool ask(Clock::time_point now);
+  Result<std::optional<Frame>> exchange(Clock::time_point now);
+  void end_attempt(int err, Clock::time_point now);
+  bool use(FrameChannel channel);
+  void keep_alive(Clock::time_point now);
   void ask_for_probe(Clock::time_point now);
   void note_progress(Clock::time_point now);
   void check_answer(Clock::time_point now);
@@ -183,10 +201,10 @@ class PeerLink {
   std::atomic<bool> peer_gone_{false};
   std::atomic<bool> deaf_{false};
 
-  mutable std::mutex mutex_;  // guards channel_'s sending side, send_error_ and failure_
+  mutable std::mutex mutex_;  // guards channel_'s sending side, failure_ and notifies_peer_
   FrameChannel channel_;
-  std::optional<Error> send_error_;
   Error failure_{Code::kRemote, ""};
+  bool notifies_peer_ = false;  // of failure_, once more over each new socket
 
   // Watcher thread only.
   bool peer_closed_ = false;  // kBye arrived
@@ -194,6 +212,14 @@ class PeerLink {
   Clock::time_point answer_due_ = Clock::time_point::max();
   Clock::time_point ticked_at_{};
   std::string end_text_;
+  std::string gone_text_;                      // why the link fails at grace_end_
+  std::optional<Clock::time_point> ended_at_;  // there is no socket since then
+  FrameChannel opening_;                       // of an attempt to open it again
+  Clock::time_point opening_since_{};
+  Clock::time_point ask_at_ = Clock::time_point::max();  // begin an attempt, or look at it
+  std::chrono::milliseconds pause_{0};                   // before the next attempt
+  std::optional<Clock::time_point> refused_since_;
+  Clock::time_point keep_alive_at_{};
   Clock::time_point grace_end_ = Clock::time_point::max();
   Clock::time_point probe_at_ = Clock::time_point::max();
   uint64_t seen_completed_ = 0;

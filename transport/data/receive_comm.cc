@@ -33,7 +33,7 @@ class ReceiveComm::Spread final : public SpreadReceives {
   ReceiveComm& comm_;
 };
 
-void ReceiveComm::keep_link(FrameChannel channel) {
+void ReceiveComm::keep_link(FrameChannel channel, bool direct) {
   connection_.drop_unused();
   if (connection_.recovers()) {
     connection_.make_recovery(tables_, receives_each_);
@@ -41,7 +41,7 @@ void ReceiveComm::keep_link(FrameChannel channel) {
       connection_.recovery()->count_receives(queue.pair, queue.posted - receives_each_);
     }
   }
-  connection_.keep_link(std::move(channel), "receiver");
+  connection_.keep_link(std::move(channel), "receiver", direct);
   if (!connection_.recovers()) return;
   spread_ = std::make_unique<Spread>(*this);
   connection_.use_spread_path(spread_.get());

@@ -67,7 +67,7 @@ class ReceiveComm : public Comm {
   Result<bool> connect(const wire::EndPoint& sender);
   Result<bool> connect_step();
   // Connection::keep_link with the QPs of the flushes.
-  void keep_link(FrameChannel channel);
+  void keep_link(FrameChannel channel, bool direct = false);
 
   // Posts a grouped receive of `count` buffers, 1 to wire::kMaxGroup. Returns false when the
   // connection has failed. A null *request with true: too many receives are in flight; nothing was

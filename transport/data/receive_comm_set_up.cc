@@ -150,6 +150,7 @@ ServiceClass ReceiveComm::service_class() const {
 
 wire::EndPoint ReceiveComm::end_point(const wire::Secret& secret) const {
   wire::EndPoint end{};
+  end.sequence_base = connection_.peer().sequence_base;
   end.service_level = service_class().service_level;
   end.traffic_class = service_class().traffic_class;
   connection_.describe(secret, &end);

@@ -52,7 +52,7 @@ class SendComm : public Comm {
   Result<bool> connect(const wire::EndPoint& receiver);
   Result<bool> connect_step() { return connection_.change_states(); }
   // Connection::keep_link, after Connection::drop_unused.
-  void keep_link(FrameChannel channel);
+  void keep_link(FrameChannel channel, bool direct = false);
 
   // The connection and how messages are spread over its QPs, for the log.
   std::string text() const;

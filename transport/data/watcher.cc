@@ -21,6 +21,8 @@ constexpr std::chrono::milliseconds kTick{1000};
 // For how long the queue pair of a standby pair is waited for, and how often is looked.
 constexpr std::chrono::milliseconds kRoomPatience{1000};
 constexpr std::chrono::milliseconds kRoomPause{10};
+// An outage may leave thousands of links with deadlines of their own.
+constexpr std::chrono::milliseconds kShortestTick{10};
 
 bool is_fatal(ibv_event_type type) {
   switch (type) {
@@ -52,30 +54,45 @@ bool concerns_port(ibv_event_type type) {
   return type == IBV_EVENT_PORT_ERR || type == IBV_EVENT_PORT_ACTIVE;
 }
 
-bool add_to_epoll(int epoll, int fd) {
+bool add_to_epoll(int epoll, int fd, uint32_t events = EPOLLIN) {
   epoll_event event{};
-  event.events = EPOLLIN;
+  event.events = events;
   event.data.fd = fd;
   return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
+// Takes no time that depends on where they differ.
+bool is_same(const wire::ConnectionId& a, const wire::ConnectionId& b) {
+  uint64_t difference = a.sequence_base ^ b.sequence_base;
+  for (size_t i = 0; i < a.secret.size(); ++i) difference |= a.secret[i] ^ b.secret[i];
+  return difference == 0;
+}
+
 }  // namespace
 
-Result<std::unique_ptr<Watcher>> Watcher::start(std::chrono::seconds watchdog, bool events_fail) {
+Result<std::unique_ptr<Watcher>> Watcher::start(std::chrono::seconds watchdog, bool events_fail,
+                                                const sockaddr_storage& address) {
   UniqueFd epoll = UniqueFd::of_this_process([] { return epoll_create1(EPOLL_CLOEXEC); });
   UniqueFd wake = UniqueFd::of_this_process([] { return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); });
   if (!epoll.valid() || !wake.valid() || !add_to_epoll(epoll.get(), wake.get())) {
     return fail_errno(Code::kSystem, "creating the watcher's descriptors failed", errno);
   }
+  Result<ListeningSocket> reopen{};
+  if (address.ss_family != AF_UNSPEC) reopen = listen_tcp(address);
+  if (!reopen) return forward_error(reopen);
   return std::unique_ptr<Watcher>(
-      new Watcher(std::move(epoll), std::move(wake), watchdog, events_fail));
+      new Watcher(std::move(epoll), std::move(wake), std::move(*reopen), watchdog, events_fail));
 }
 
-Watcher::Watcher(UniqueFd epoll, UniqueFd wake, std::chrono::seconds watchdog, bool events_fail)
+Watcher::Watcher(UniqueFd epoll, UniqueFd wake, ListeningSocket reopen,
+                 std::chrono::seconds watchdog, bool events_fail)
     : epoll_(std::move(epoll)),
       wake_(std::move(wake)),
       events_fail_(events_fail),
-      watchdog_(watchdog) {
+      watchdog_(watchdog),
+      reopen_port_(std::move(reopen)) {
+  // EPOLLET: connections that cannot be accepted would wake the thread all the time.
+  (void)add_to_epoll(epoll_.get(), reopen_port_.fd(), EPOLLIN | EPOLLET);
   // The thread inherits the mask: the application's signals must be delivered to its own threads.
   const BlockedSignals blocked;
   thread_ = std::thread([this] { run(); });
@@ -227,6 +244,7 @@ bool Watcher::run_once() {
   const Clock::time_point now = Clock::now();
   const bool changed = recoveries_changed_.exchange(false, std::memory_order_acq_rel);
   if (changed || now >= next_recovery_) tick_recoveries(now, false);
+  if (now >= reopen_port_.deadline()) take_reopened(now);
   if (now >= std::min(next_tick_, next_deadline_)) tick(now);
   if (now >= rails_.deadline()) rails_.on_tick(now);
   // Behind the warning of the loss, which waits for those of other connections.
@@ -237,11 +255,12 @@ bool Watcher::run_once() {
 int Watcher::wait_milliseconds() {
   {
     std::lock_guard lock(mutex_);
-    if (links_.empty() && task_ == nullptr) return -1;
+    const bool reopens = reopen_port_.deadline() != Clock::time_point::max();
+    if (links_.empty() && task_ == nullptr && !reopens) return -1;
   }
-  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
-                        std::min({next_tick_, next_deadline_, next_recovery_, rails_.deadline()}) -
-                        Clock::now()) +
+  const Clock::time_point next = std::min(
+      {next_tick_, next_deadline_, next_recovery_, rails_.deadline(), reopen_port_.deadline()});
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(next - Clock::now()) +
                     std::chrono::milliseconds(1);
   return static_cast<int>(std::clamp(left, std::chrono::milliseconds(0), kTick).count());
 }
@@ -260,6 +279,7 @@ void Watcher::on_ready(int fd, bool has_ended) {
     (void)!read(fd, &count, sizeof(count));
     return;
   }
+  if (fd == reopen_port_.fd()) return take_reopened(Clock::now());
   std::shared_ptr<PeerLink> link;
   std::shared_ptr<HcaContext> hca;
   {
@@ -270,9 +290,30 @@ void Watcher::on_ready(int fd, bool has_ended) {
   if (hca != nullptr && !on_hca_event(*hca, has_ended)) leave_fd(fd);
   if (link != nullptr && !link->on_readable(Clock::now())) {
     next_deadline_ = std::min(next_deadline_, link->deadline());
-    if (link->deaf()) next_tick_ = Clock::now();
     // The socket has ended. It stays open: links_ is keyed by its number, which must not be reused.
     leave_fd(fd);
+  }
+}
+
+// Looks at all links, whatever the first ones are.
+std::shared_ptr<PeerLink> Watcher::find(const ReopenPort::Request& request) {
+  std::shared_ptr<PeerLink> found;
+  for (const auto& link : links()) {
+    const ReopenTarget& end = link->reopen_target();
+    if (is_same(end.id, request.id) && end.opens == request.asks) found = link;
+  }
+  return found;
+}
+
+void Watcher::take_reopened(Clock::time_point now) {
+  for (ReopenPort::Request& request : reopen_port_.step(now)) {
+    const std::shared_ptr<PeerLink> link = find(request);
+    if (link == nullptr) {
+      request.channel.queue_text(wire::FrameKind::kUnknown, "");
+      (void)request.channel.flush();
+    } else if (link->on_reopened(std::move(request.channel))) {
+      watch_fd(link->fd());
+    }
   }
 }
 
@@ -467,9 +508,10 @@ void Watcher::tick(Clock::time_point now) {
   tick_recoveries(now, true);
   const std::vector<std::shared_ptr<PeerLink>> all = links();
   for (const auto& link : all) {
-    link->on_tick(now);
+    if (link->on_tick(now)) watch_fd(link->fd());
     next_deadline_ = std::min(next_deadline_, link->deadline());
   }
+  next_deadline_ = std::max(next_deadline_, now + kShortestTick);
   report_lost_paths(all, now);
   run_task();
   if (watchdog_.check(all, now)) process_counters_.count_stall();

@@ -25,6 +25,7 @@
 #include "transport/data/rail_log.h"
 #include "transport/data/rail_use.h"
 #include "transport/data/recovery.h"
+#include "transport/data/reopen_port.h"
 #include "transport/data/slow_paths.h"
 #include "transport/data/unreachable_paths.h"
 #include "transport/data/watchdog.h"
@@ -48,9 +49,11 @@ class Watcher {
  public:
   // Starts the thread. watchdog: seconds without progress after which a connection is logged; 0
   // turns that off. events_fail: fatal events of HCAs fail the connections that they concern;
-  // otherwise they are only logged (NCCL_IB_RETURN_ASYNC_EVENTS).
+  // otherwise they are only logged (NCCL_IB_RETURN_ASYNC_EVENTS). address: of this host, where
+  // peers may open kept sockets again; of no family: not at all.
   static Result<std::unique_ptr<Watcher>> start(std::chrono::seconds watchdog,
-                                                bool events_fail = true);
+                                                bool events_fail = true,
+                                                const sockaddr_storage& address = {});
   // Stops the thread and waits for its end.
   ~Watcher();
 
@@ -70,6 +73,8 @@ class Watcher {
   void destroy(std::vector<std::shared_ptr<void>> held) {
     reviver_.add([held = std::move(held)] {});
   }
+  // The TCP port where peers open kept sockets again; 0: none.
+  uint16_t reopen_port() const { return reopen_port_.port(); }
   // Logs the failure of a link that a call of NCCL's returns: as a warning for the first connection
   // with a peer process.
   void log_failure(const PeerLink& link);
@@ -106,11 +111,14 @@ class Watcher {
 
   using Clock = PeerLink::Clock;
 
-  Watcher(UniqueFd epoll, UniqueFd wake, std::chrono::seconds watchdog, bool events_fail);
+  Watcher(UniqueFd epoll, UniqueFd wake, ListeningSocket reopen, std::chrono::seconds watchdog,
+          bool events_fail);
   void run();
   bool run_once();
   int wait_milliseconds();
   void on_ready(int fd, bool has_ended = false);
+  void take_reopened(Clock::time_point now);
+  std::shared_ptr<PeerLink> find(const ReopenPort::Request& request);
   bool on_hca_event(const HcaContext& hca, bool has_ended);
   void take_event(const HcaContext& hca, const ibv_async_event& event, const std::string& what);
   void on_fatal_event(const HcaContext& hca, const ibv_async_event& event, const std::string& text);
@@ -156,6 +164,7 @@ class Watcher {
   Clock::time_point next_tick_{};
   Clock::time_point next_deadline_ = Clock::time_point::max();
   Clock::time_point next_recovery_ = Clock::time_point::max();
+  ReopenPort reopen_port_;
   std::set<const PeerLink*> reported_;  // deaf links whose loss of the path has been logged
   // Threads of their own, which end before all above that they use. One stops queue pairs of each
   // HCA, so that none waits for the firmware of another.

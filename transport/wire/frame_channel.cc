@@ -1,5 +1,6 @@
 #include "transport/wire/frame_channel.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -23,6 +24,11 @@ size_t max_body_bytes(wire::FrameKind kind) {
       return wire::kMaxText;
     case wire::FrameKind::kPair:
       return sizeof(wire::PairStatement);
+    case wire::FrameKind::kReopen:
+    case wire::FrameKind::kAsk:
+      return sizeof(wire::ConnectionId);
+    case wire::FrameKind::kReady:
+      return 1;
     default:
       return 0;
   }
@@ -151,6 +157,13 @@ std::optional<wire::PairStatement> Frame::pair_statement() const {
   return wire::is_known(statement) ? std::optional(statement) : std::nullopt;
 }
 
+std::optional<wire::ConnectionId> Frame::connection_id() const {
+  wire::ConnectionId id;
+  if (body.size() != sizeof(id)) return {};
+  std::memcpy(&id, body.data(), sizeof(id));
+  return id;
+}
+
 Result<wire::EndPoint> Frame::end_point() const {
   wire::EndPoint end{};
   if (body.size() != sizeof(end)) {
@@ -191,6 +204,15 @@ Result<bool> FrameChannel::flush_and_end() {
   return sent;
 }
 
+bool FrameChannel::replace_socket(FrameChannel other) {
+  if (dup3(other.fd(), fd(), O_CLOEXEC) < 0) return false;
+  outgoing_ = std::move(other.outgoing_);
+  sent_ = other.sent_;
+  incoming_ = std::move(other.incoming_);
+  send_error_ = other.send_error_;
+  return true;
+}
+
 // flags: MSG_MORE or none.
 Result<bool> FrameChannel::send_queued(int flags) {
   while (send_error_ == 0 && sent_ < outgoing_.size()) {
@@ -226,7 +248,7 @@ Status FrameChannel::read_available(size_t wanted) {
     int err = errno;
     incoming_.resize(have + (n > 0 ? n : 0));
     if (n > 0) continue;
-    if (n == 0) return fail(Code::kRemote, "the peer closed the handshake socket");
+    if (n == 0) return fail(Code::kRemote, "the handshake socket was closed");
     if (err == EINTR) continue;
     if (err == EAGAIN || err == EWOULDBLOCK) return {};
     return fail_errno(Code::kRemote, "reading the handshake socket failed", err);

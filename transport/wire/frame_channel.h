@@ -28,6 +28,8 @@ struct Frame {
   // The end point of kHello and kReply, with terminated strings of printable ASCII, and with counts
   // and indices within the limits of wire.h; kInternal if the peer's is not valid.
   Result<wire::EndPoint> end_point() const;
+  // The body of kReopen and kAsk; unset if it has another size.
+  std::optional<wire::ConnectionId> connection_id() const;
   // The body of kPair; unset if this version does not know it.
   std::optional<wire::PairStatement> pair_statement() const;
 };
@@ -52,6 +54,9 @@ class FrameChannel {
   // flush(), after which this end sends nothing more: it ends its stream as well, in the same
   // packet where that is possible, so that the peer wakes once for both.
   Result<bool> flush_and_end();
+  // Goes on with the other's socket and what is queued there. The number of this one's descriptor
+  // stays. Returns whether that was possible; nothing has changed otherwise.
+  bool replace_socket(FrameChannel other);
 
   // Whether the peer has ended the stream and nothing is left to read. or_broken: also where the
   // connection broke. The error stays, for receive().

@@ -9,8 +9,6 @@
 #include <cerrno>
 #include <cstring>
 
-#include "transport/wire/kept_socket.h"
-
 namespace gdr::transport {
 namespace {
 
@@ -25,6 +23,15 @@ tl::unexpected<Error> fail_socket(std::string text, int err, const char* otherwi
   if (!fix.empty()) failure.value().text += ". Fix: " + fix;
   return failure;
 }
+
+// Seconds, and probes. A path that is lost is detected after kKeepAliveIdle + kKeepAliveCount *
+// kKeepAliveInterval = 30 seconds.
+constexpr int kKeepAliveIdle = 10;
+constexpr int kKeepAliveInterval = 5;
+constexpr int kKeepAliveCount = 4;
+// The same where a frame is not acknowledged, since the kernel sends no keepalive probes then and
+// tries again for about 15 minutes (tcp(7)).
+constexpr int kUserTimeoutMs = 1000 * (kKeepAliveIdle + kKeepAliveCount * kKeepAliveInterval);
 
 const sockaddr* as_sockaddr(const sockaddr_storage& address) {
   return reinterpret_cast<const sockaddr*>(&address);
@@ -45,14 +52,17 @@ void tune(int fd) {
   set_option(fd, IPPROTO_TCP, TCP_KEEPIDLE, kKeepAliveIdle);
   set_option(fd, IPPROTO_TCP, TCP_KEEPINTVL, kKeepAliveInterval);
   set_option(fd, IPPROTO_TCP, TCP_KEEPCNT, kKeepAliveCount);
+  set_option(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, kUserTimeoutMs);
 }
 
-void clear_port(sockaddr_storage* address) {
-  if (address->ss_family == AF_INET6) {
-    reinterpret_cast<sockaddr_in6*>(address)->sin6_port = 0;
-  } else {
-    reinterpret_cast<sockaddr_in*>(address)->sin_port = 0;
-  }
+// name: getsockname or getpeername.
+template <class Name>
+sockaddr_storage address_by(int fd, Name name) {
+  sockaddr_storage address{};
+  socklen_t length = sizeof(address);
+  const bool known = name(fd, reinterpret_cast<sockaddr*>(&address), &length) == 0;
+  const bool is_tcp = address.ss_family == AF_INET || address.ss_family == AF_INET6;
+  return known && is_tcp ? address : sockaddr_storage{};
 }
 
 UniqueFd open_socket(int family) {
@@ -86,7 +96,7 @@ const char* fix_of_socket(int err) {
 
 Result<ListeningSocket> listen_tcp(const sockaddr_storage& bind_address) {
   ListeningSocket socket{open_socket(bind_address.ss_family), bind_address};
-  clear_port(&socket.address);
+  set_port(&socket.address, 0);
   socklen_t length = length_of(socket.address);
   int fd = socket.fd.get();
   if (fd < 0 || bind(fd, as_sockaddr(socket.address), length) != 0 || listen(fd, kBacklog) != 0 ||
@@ -134,7 +144,7 @@ Result<UniqueFd> start_connect_tcp(const sockaddr_storage& to, const sockaddr_st
   tune(fd.get());
   if (from.ss_family == to.ss_family) {
     sockaddr_storage local = from;
-    clear_port(&local);
+    set_port(&local, 0);
     // Makes the handshake use the chosen interface. If it fails, the routing table decides. The
     // port is left to connect(), which may share it between connections to different peers: bind()
     // would reserve one of the host's ports for this socket alone.
@@ -215,11 +225,22 @@ std::string to_string(const sockaddr_storage& address) {
   return std::string(text) + ":" + std::to_string(ntohs(in->sin_port));
 }
 
-std::string peer_address(int fd) {
-  sockaddr_storage address{};
-  socklen_t length = sizeof(address);
-  if (getpeername(fd, reinterpret_cast<sockaddr*>(&address), &length) != 0) return "a peer";
-  return to_string(address);
+sockaddr_storage peer_address(int fd) { return address_by(fd, getpeername); }
+
+sockaddr_storage own_address(int fd) { return address_by(fd, getsockname); }
+
+void set_port(sockaddr_storage* address, uint16_t port) {
+  if (address->ss_family == AF_INET6) {
+    reinterpret_cast<sockaddr_in6*>(address)->sin6_port = htons(port);
+  } else {
+    reinterpret_cast<sockaddr_in*>(address)->sin_port = htons(port);
+  }
+}
+
+uint64_t fingerprint_of(const sockaddr_storage& address) {
+  uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+  for (char c : to_string(address)) hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3;
+  return hash;
 }
 
 }  // namespace gdr::transport

@@ -45,7 +45,11 @@ void set_local_scope(sockaddr_storage* address, const std::string& interface_nam
 void write_address(const sockaddr_storage& address, wire::Handle* handle);
 Result<sockaddr_storage> read_address(const wire::Handle& handle);
 std::string to_string(const sockaddr_storage& address);  // "192.0.2.1:4711", "[fe80::1]:4711"
-// The address of the other end of a connected socket, for the log.
-std::string peer_address(int fd);
+// The address of the other end of a connected socket; of no family where it is not one of TCP.
+sockaddr_storage peer_address(int fd);
+sockaddr_storage own_address(int fd);
+void set_port(sockaddr_storage* address, uint16_t port);
+// The same at both ends for the same address and port.
+uint64_t fingerprint_of(const sockaddr_storage& address);
 
 }  // namespace gdr::transport

@@ -21,7 +21,7 @@ namespace gdr::transport::wire {
 static_assert(std::endian::native == std::endian::little);
 
 inline constexpr uint32_t kMagic = 0x47524447;  // "GDRG"
-inline constexpr uint16_t kWireVersion = 7;
+inline constexpr uint16_t kWireVersion = 8;
 
 inline constexpr int kMaxRails = 8;  // of one connection
 inline constexpr int kMaxQps = 128;  // of one connection, over all rails
@@ -81,17 +81,34 @@ static_assert(sizeof(Handle) == 128);
 static_assert(offsetof(Handle, magic) == 0 && offsetof(Handle, version) == 4);
 static_assert(offsetof(Handle, secret) + kSecretGap == 40);
 
+// Names a connection, and shows that whoever knows it is one of its ends. Body of kReopen
+// and kAsk.
+struct ConnectionId {
+  Secret secret;
+  uint64_t sequence_base;  // EndPoint::sequence_base
+};
+static_assert(sizeof(ConnectionId) == 24);
+
 // The kind of a frame, with the direction and the body.
 enum class FrameKind : uint8_t {
-  kHello = 1,       // sender -> receiver, EndPoint: secret, rails, QPs, service class, tables
-  kReply = 2,       // receiver -> sender, EndPoint: the same; its QPs are ready to receive
-  kReady = 3,       // sender -> receiver: the sender's QPs are ready, clear-to-send may be written
+  kHello = 1,  // sender -> receiver, EndPoint: secret, rails, QPs, service class, tables
+  kReply = 2,  // receiver -> sender, EndPoint: the same; its QPs are ready to receive
+  // sender -> receiver: the sender's QPs are ready, clear-to-send may be written. Body: one byte, 1
+  // if the sender's socket has the address that the reply states, else 0.
+  kReady = 3,
   kRefuse = 4,      // either, text: the handshake failed for that reason
   kBye = 5,         // either: orderly close
   kFailed = 6,      // either, text: the connection failed for that reason
   kStateQuery = 7,  // either: asks for kState, for the log of a stalled connection
   kState = 8,       // either, text: what this end is waiting for
   kPair = 9,        // either, PairStatement: the step of this end in the recovery of a pair
+  // The first frame of a socket to the process of the other end, ConnectionId: the kept one has
+  // ended.
+  kReopen = 10,     // sender -> receiver: this is to be the kept socket
+  kAsk = 11,        // receiver -> sender: whether the sender is still there
+  kKnown = 12,      // answer: this process has that end of the connection
+  kUnknown = 13,    // answer: it does not
+  kKeepAlive = 14,  // either: bytes for proxies that close idle sockets
 };
 
 // Precedes each frame's body.
@@ -194,8 +211,9 @@ struct EndPoint {
   uint32_t pid;             // for error texts, like host
   uint32_t first_psn;       // 24 bits: the first packet sequence number of every QP of this end
   uint64_t tables_address;  // of this end's Tables
-  uint64_t sequence_base;   // of the sender, random: buffer i's ClearToSend::sequence is base + i
-  uint16_t qps;             // over all rails; the receiver has as many as the sender asks for
+  // Of the sender, random: buffer i's ClearToSend::sequence is base + i. The reply repeats it.
+  uint64_t sequence_base;
+  uint16_t qps;  // over all rails; the receiver has as many as the sender asks for
   uint8_t rails;
   uint8_t flags;
   // kHello: of what the sender writes; the receiver uses the service level for its direction, too,
@@ -203,7 +221,11 @@ struct EndPoint {
   // receiver writes.
   uint8_t service_level;  // 0 to 15
   uint8_t traffic_class;  // of the GRH, RoCE only
-  uint8_t reserved[26];
+  uint16_t tcp_port;      // at which this end's process takes kReopen; 0: it does not
+  // kReply: FNV-1a of address and port of the sender's socket, as the receiver sees them, in text:
+  // "192.0.2.1:4711", "[fe80::1]:4711".
+  uint64_t seen_from;
+  uint8_t reserved[16];
   std::array<QpAddress, kMaxQps> qp;
   std::array<RailAddress, kMaxRails> rail;
 };

@@ -6,6 +6,7 @@
 #include <random>
 #include <thread>
 
+#include "tests/fakes/recorded_log.h"
 #include "tests/unit/transport/handshake_bed.h"
 #include "tests/unit/transport/wire/nccl_handles.h"
 
@@ -91,7 +92,7 @@ TEST_F(TransportTest, Listen_HandleIsOneThatNcclsTransportsRefuse) {
     EXPECT_EQ(socket.iteration, 0);
     EXPECT_EQ(as_theirs<NcclIbHandle>(handle).state, 0);
     // Every version reads the magic number and the version at these places.
-    EXPECT_EQ(std::memcmp(&handle, "GDRG\x07\0", 6), 0);
+    EXPECT_EQ(std::memcmp(&handle, "GDRG\x08\0", 6), 0);
   }
 }
 
@@ -102,7 +103,7 @@ TEST_F(TransportTest, HandleOfAnotherVersion_NamesBothVersions) {
   auto comm = transport->connect(0, &handle);
   ASSERT_FALSE(comm);
   EXPECT_EQ(comm.error().code, Code::kInvalidUsage);
-  EXPECT_TRUE(contains(comm.error().text, "wire version 3, this side 7. Fix: install"));
+  EXPECT_TRUE(contains(comm.error().text, "wire version 3, this side 8. Fix: install"));
 }
 
 TEST_F(TransportTest, Connect_HandleWithFieldsThatThisVersionDoesNotKnow_IsRefused) {
@@ -120,6 +121,32 @@ TEST_F(TransportTest, Connect_HandleWithFieldsThatThisVersionDoesNotKnow_IsRefus
     ASSERT_FALSE(comm) << field;
     EXPECT_EQ(comm.error().code, Code::kInternal) << field;
   }
+}
+
+// Both ends are in one process here, at one port.
+TEST_F(ConnectingTest, KeptSocketIsClosed_ItIsOpenedAgain) {
+  std::unique_ptr<ReceiveComm> receiver;
+  auto accept = [&] {
+    if (receiver == nullptr) receiver = listener->accept().value();
+  };
+  const auto sender = drive([&] {
+    accept();
+    return transport->connect(0, &handle);
+  });
+  ASSERT_TRUE(sender);
+  ASSERT_TRUE(wait_for([&] {
+    accept();
+    return receiver != nullptr;
+  }));
+  RecordedLog log;
+  PeerLink* links[] = {&(*sender)->connection().link(), &receiver->connection().link()};
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_TRUE(links[i]->reopen_target().direct);
+    ASSERT_EQ(shutdown(links[i]->fd(), SHUT_RDWR), 0);
+    EXPECT_TRUE(wait_for(
+        [&] { return log.lines("the handshake socket is open again").size() == 2 * (i + 1); }));
+  }
+  EXPECT_FALSE(links[0]->failed() || links[1]->failed());
 }
 
 TEST_F(ConnectingTest, Connect_UsesTheTicketInTheHandleUntilItIsDone) {

@@ -202,6 +202,7 @@ TEST(Connection, HandshakePathLost_TransfersGoOnWithOneWarning) {
   pair.exchange(100);
   EXPECT_FALSE(pair.sender->connection().needs_attention()) << "the probe is answered";
   EXPECT_FALSE(pair.receiver->connection().needs_attention()) << "the probe is answered";
+  EXPECT_TRUE(wait_for([&] { return !pair.log.warnings().empty(); }));
   EXPECT_EQ(pair.log.warnings("the handshake socket is lost").size(), 1u);
   EXPECT_EQ(pair.log.warnings().size(), 1u);
 }

@@ -14,12 +14,11 @@ namespace {
 using std::chrono::seconds;
 
 struct FailureLogTest : testing::Test {
-  std::unique_ptr<PeerLink> make_link(const std::string& description, PeerProcess peer,
-                                      bool watch = true) {
+  std::unique_ptr<PeerLink> make_link(const std::string& description, PeerProcess peer) {
     auto sockets = local_socket_pair();
     peers.push_back(std::move(sockets[1]));
     return std::make_unique<PeerLink>(FrameChannel(std::move(sockets[0])), description, "sender",
-                                      PeerLinkOptions{std::move(peer), watch});
+                                      PeerLinkOptions{std::move(peer)});
   }
   // Fails a link with that peer, and logs it.
   void fail_one(const std::string& text, const PeerProcess& peer, size_t connections = 1,
@@ -83,21 +82,13 @@ TEST_F(FailureLogTest, OwnFailure_OneWarningForEachReason) {
 TEST_F(FailureLogTest, PathLost_OneWarningForEachHost) {
   for (const char* host : {"b", "b", "c"}) {
     auto link = make_link(std::string("a <-> ") + host, {host, 1});
-    link->on_socket_end(Error{Code::kRemote, "timed out", ETIMEDOUT}, {}, now);
+    link->on_socket_end(Error{Code::kRemote, "timed out", ETIMEDOUT}, now);
     log.path_lost(*link, 8, now);
   }
   const std::vector<std::string> warnings = lines.warnings();
   ASSERT_EQ(warnings.size(), 2u);
   EXPECT_TRUE(
       contains_all(warnings[0], {"timed out", "8 connections with b", "The job goes on", "Fix: "}));
-}
-
-TEST_F(FailureLogTest, SocketNotWatched_ItsLossIsNoWarning) {
-  auto link = make_link("a <-> b", {"b", 1}, /*watch=*/false);
-  link->on_socket_end(Error{Code::kRemote, "closed"}, {}, now);
-  log.path_lost(*link, 1, now);
-  EXPECT_EQ(lines.warnings().size(), 0u);
-  EXPECT_EQ(lines.lines("GDR_NCCL_PEER_WATCH=0").size(), 1u);
 }
 
 TEST_F(FailureLogTest, LastPortIsDown_TheWarningSaysHowLongConnectionsWait) {

@@ -18,7 +18,9 @@ struct RecoveryEndTest : RecoveringEnds {
   }
   static void lose_socket(RecoveringEnd& end) {
     end.socket_works = false;
-    end.link->on_socket_end(Error{Code::kRemote, "the socket ended", ETIMEDOUT}, {}, Clock::now());
+    const Clock::time_point now = Clock::now();
+    end.link->on_socket_end(Error{Code::kRemote, "the socket ended", ETIMEDOUT}, now);
+    end.link->on_tick(now + 3s);
     EXPECT_TRUE(end.link->deaf());
   }
 };

@@ -171,13 +171,11 @@ struct LostRailTest : testing::TestWithParam<char> {
 
 TEST_P(LostRailTest, SocketIsLost_TheRailIsRecoveredAllTheSame) {
   std::array<UniqueFd, 2> sockets = local_socket_pair();
-  TransportOptions options = test_options();
-  options.connection.peer_watch = false;  // so that the end of the stream is not the peer's
   std::array<UniqueFd, 2> others = local_socket_pair();
   std::swap(sockets[1], others[0]);  // each end has a socket whose other end is closed
   others[0].reset();
   others[1].reset();
-  RailsPair pair(2, 0, options, std::move(sockets));
+  RailsPair pair(2, 0, test_options(), std::move(sockets));
   lose_rail(pair);
   pair.exchange(kSizes);
 }

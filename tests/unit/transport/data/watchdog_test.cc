@@ -20,7 +20,7 @@ struct WatchdogTest : testing::Test {
       auto sockets = local_socket_pair();
       links.push_back(std::make_shared<PeerLink>(FrameChannel(std::move(sockets[0])),
                                                  "link " + std::to_string(links.size()), "sender",
-                                                 PeerLinkOptions{peer, true}));
+                                                 PeerLinkOptions{peer}));
       channels.push_back(FrameChannel(std::move(sockets[1])));
     }
   }
@@ -150,7 +150,7 @@ TEST_F(WatchdogTest, SocketEndsBeforeTheAnswer_NoAnswerIsExpected) {
     channels.clear();
     add_stalled_link();
     pass(62);
-    links[0]->on_socket_end(Error{Code::kRemote, "it ended", error}, {}, now);
+    links[0]->on_socket_end(Error{Code::kRemote, "it ended", error}, now);
     pass(60);
     EXPECT_TRUE(lines.warnings("has not answered").empty()) << error;
   }

@@ -15,8 +15,12 @@ namespace {
 struct WatchedLink {
   explicit WatchedLink(PeerProcess process = {}) {
     auto sockets = local_socket_pair();
-    link = std::make_shared<PeerLink>(FrameChannel(std::move(sockets[0])), "a <-> b", "sender",
-                                      PeerLinkOptions{std::move(process), true});
+    // Nobody listens there any more.
+    const sockaddr_storage refuses = listen_tcp(loopback_address()).value().address;
+    link = std::make_shared<PeerLink>(
+        FrameChannel(std::move(sockets[0])), "a <-> b", "sender",
+        PeerLinkOptions{.peer = std::move(process),
+                        .reopen = {.to = refuses, .opens = true, .direct = true}});
     peer = FrameChannel(std::move(sockets[1]));
   }
   std::shared_ptr<PeerLink> link;

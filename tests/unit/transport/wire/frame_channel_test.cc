@@ -98,7 +98,7 @@ TEST_F(FrameChannelTest, Receive_FrameOfVersion3_NamesBothVersionsAndTheFix) {
   ASSERT_FALSE(frame.has_value());
   EXPECT_EQ(frame.error().code, Code::kInvalidUsage);
   EXPECT_EQ(frame.error().text,
-            "the peer runs wire version 3, this side 7. Fix: install the same release of "
+            "the peer runs wire version 3, this side 8. Fix: install the same release of "
             "nccl-net-gdr on every node");
 }
 
@@ -109,7 +109,7 @@ TEST_F(FrameChannelTest, Queue_BeginsAsInEveryVersion) {
   uint8_t bytes[6];
   ASSERT_EQ(read(raw_.get(), bytes, sizeof(bytes)), ssize_t{sizeof(bytes)});
   EXPECT_EQ(std::vector<uint8_t>(bytes, bytes + 6),
-            (std::vector<uint8_t>{'G', 'D', 'R', 'G', 7, 0}));
+            (std::vector<uint8_t>{'G', 'D', 'R', 'G', 8, 0}));
 }
 
 TEST_F(FrameChannelTest, Receive_HeaderOfNoFrame_IsAnError) {
@@ -155,7 +155,7 @@ TEST_F(FrameChannelTest, EndPoint_InvalidCountsAndFieldsThatThisVersionDoesNotKn
       [](wire::EndPoint& end) { end.rails = 0; },
       [](wire::EndPoint& end) { end.flags = 4; },
       [](wire::EndPoint& end) { end.service_level = 16; },
-      [](wire::EndPoint& end) { end.reserved[25] = 1; },
+      [](wire::EndPoint& end) { end.reserved[15] = 1; },
       [](wire::EndPoint& end) { end.qp[0].rail = 1; },
       [](wire::EndPoint& end) { end.qp[0].number = 0; },
       [](wire::EndPoint& end) { end.qp[0].number = 1 << 24; },

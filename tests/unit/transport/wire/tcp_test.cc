@@ -104,7 +104,7 @@ TEST(Tcp, ConnectingFromAnAddress_LeavesThePortToConnect) {
     socklen_t length = sizeof(value);
     ASSERT_EQ(getsockopt(client->get(), IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &value, &length), 0);
     EXPECT_EQ(value, 1);
-    EXPECT_EQ(peer_address(client->get()), to_string(listening->address));
+    EXPECT_EQ(to_string(peer_address(client->get())), to_string(listening->address));
   }
 }
 
