@@ -8,7 +8,7 @@ namespace {
 
 constexpr char kNeverPosted[] =
     "The plugin posts no request that can end so: the HCA's driver or firmware is at fault. Fix: "
-    "look in dmesg, and update both";
+    "look at `dmesg`, and update both";
 
 struct StatusText {
   ibv_wc_status status;
@@ -33,7 +33,7 @@ constexpr StatusText kStatusTexts[] = {
      "in an asynchronous event of the HCA; look for `reports` in the log"},
     {IBV_WC_MW_BIND_ERR, "MW_BIND_ERR", kNeverPosted},
     {IBV_WC_BAD_RESP_ERR, "BAD_RESP_ERR",
-     "The answer of the peer's HCA does not fit the request. Fix: compare the MTU of both ports "
+     "The answer of the peer's HCA does not fit the request. Fix: look at the MTU of both ports "
      "and the firmware of both HCAs",
      "The HCA's answer to its own flush does not fit. Fix: look in dmesg, and update its firmware"},
     {IBV_WC_LOC_ACCESS_ERR, "LOC_ACCESS_ERR", "A local buffer lacks the access it was used with",
