@@ -94,10 +94,11 @@ Fault protection_error(Random& random) {
   return made;
 }
 
-// The end that is not the requester may have an event of its HCA before the requester's report.
+// The end that is not the requester may have an event of its HCA before the requester's report,
+// with the cause as well.
 std::vector<std::string> reasons_of(const std::string& status) {
-  if (status == "REM_ACCESS_ERR") return {status, "QP access error"};
-  if (status == "REM_INV_REQ_ERR") return {status, "QP request error"};
+  if (status == "REM_ACCESS_ERR") return {status, "The peer wrote to memory"};
+  if (status == "REM_INV_REQ_ERR") return {status, "What the peer sent is longer"};
   return {status};
 }
 
