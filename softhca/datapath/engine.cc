@@ -110,12 +110,6 @@ uint64_t Engine::serve_queues() {
     active_.insert(active_.end(), added_.begin(), added_.end());
     added_.clear();
   }
-  // Those that are due are served in that order, since the thread wakes up later than it wants to.
-  if (process_.config().reorder_us > 0) {
-    std::ranges::stable_sort(active_, {}, [](const SendQueue* queue) {
-      return queue->engine_turn_.load(std::memory_order_relaxed);
-    });
-  }
   uint64_t next = kNever;
   std::erase_if(active_, [&](SendQueue* queue) {
     if (serve_queue(*queue, &next)) return false;
@@ -139,7 +133,7 @@ bool Engine::serve_queue(SendQueue& queue, uint64_t* next) {
     return false;
   }
   queue.engine_turn_ = next_turn(pending);
-  *next = std::min(*next, queue.engine_turn_.load());
+  *next = std::min(*next, queue.engine_turn_);
   return true;
 }
 

@@ -104,9 +104,8 @@ class SendQueue {
   uint64_t delayed_ = 0;  // up to where delay_at_random() has come
   uint32_t claimed_ = 0;
 
-  bool on_engine_ = false;  // the engine progresses the queue; under mutex_
-  // When it does so next, CLOCK_MONOTONIC ns. Written under mutex_.
-  std::atomic<uint64_t> engine_turn_{0};
+  bool on_engine_ = false;    // the engine progresses the queue; under mutex_
+  uint64_t engine_turn_ = 0;  // when it does so next, CLOCK_MONOTONIC ns; under mutex_
   // How often the engine's lists name this queue; it must not be destroyed before 0.
   std::atomic<uint32_t> engine_references_{0};
   std::atomic<bool> closing_{false};

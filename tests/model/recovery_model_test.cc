@@ -97,7 +97,7 @@ TEST(RecoveryModel, PairReturnsAgain_OneFailure_HasNoViolation) {
   bounds.after_a_return = true;
   bounds.link_losses = false;
   bounds.silent_failures = false;
-  expect_correct(bounds, 320000);
+  expect_correct(bounds, 310000);
 }
 
 TEST(RecoveryModel, AnnouncedAgainWithSlotsInUse_OneFailure_HasNoViolation) {

@@ -19,10 +19,11 @@ const char* missing_rail_text(bool stands_by) {
 // How many standby pairs give way to one connection at most. What lacks more lacks something else.
 constexpr int kMostRooms = 16;
 
-// Whether a verb that fails so has run out of what the objects of other connections hold: memory
-// that may be locked, the queues of an HCA or of a cgroup. EOVERFLOW: irdma's.
+// Whether a verb that fails so was asked for too much: for deeper queues than the HCA has (EINVAL),
+// or for what the objects of other connections hold, which are memory that may be locked and the
+// queues of an HCA or of a cgroup. EOVERFLOW: irdma's.
 bool is_lack(int err) {
-  return err == ENOMEM || err == EAGAIN || err == ENOSPC || err == EOVERFLOW;
+  return err == EINVAL || err == ENOMEM || err == EAGAIN || err == ENOSPC || err == EOVERFLOW;
 }
 
 // One warning for each port, as its connections fail alike.
@@ -59,7 +60,10 @@ Result<RailTables> Connection::add_rails(EndRails rails, const Planner& plan, Ra
     }
     if (added) return added;
     lacks_ = added.error().sys_errno;
-    if (failed < active && missing.empty()) {
+    const bool leaner = !rails.standby.empty() || least.send < each->depths.send ||
+                        least.receive < each->depths.receive;
+    const bool first_lack = failed < active && missing.empty() && is_lack(lacks_);
+    if (first_lack && (leaner || make_room(rails[failed], added.error()))) {
       RailSpec of_lean = *each;
       of_lean.depths = least;
       Result<RailTables> lean = add_lean(rails, plan, of_lean);
@@ -93,7 +97,7 @@ Result<RailTables> Connection::add_lean(const EndRails& rails, const Planner& pl
 }
 
 bool Connection::make_room(const Device& device, const Error& lack) {
-  return is_lack(lack.sys_errno) && rooms_++ < kMostRooms &&
+  return is_lack(lack.sys_errno) && lack.sys_errno != EINVAL && rooms_++ < kMostRooms &&
          watcher_->make_room(*device.hca, lack.text);
 }
 

@@ -145,7 +145,7 @@ void SendComm::keep_link(FrameChannel channel, bool direct) {
   const bool spread = spreads();
   if (may_spread_ && !spread) hold_back(has_separate_ends() ? 2 : 1);
   if (spread) connection_.make_recovery(tables_, /*receives=*/0);
-  connection_.keep_link(std::move(channel), "sender", {}, direct);
+  connection_.keep_link(std::move(channel), "sender", direct);
   if (spread) start_spreading();
 }
 

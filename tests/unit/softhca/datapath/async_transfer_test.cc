@@ -84,7 +84,10 @@ TEST(Gpu, ReadBeyondTheDepth_TargetConnectedAgainMeanwhile_IsAnswered) {
   const Request read(IBV_WR_RDMA_READ, into.sge(), from);
   hooks().set_copies_held(1);
   for (int i = 0; i < 2; ++i) post(pair.a, read);
-  std::thread copies([] { hooks().set_copies_held(0); });
+  std::thread copies([&] {
+    while (pair.b.state() != IBV_QPS_RESET) std::this_thread::yield();
+    hooks().set_copies_held(0);
+  });
   ASSERT_EQ(pair.b.to_state(IBV_QPS_RESET), 0) << "it waits for the first read";
   copies.join();
   EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);

@@ -150,7 +150,7 @@ TEST_F(Acknowledgement, OfFetchedData_IsTheDataItself) {
 TEST_F(Acknowledgement, LargePacketsAreLost_RequestsFailWhosePathMtuLetsThemHaveSuch) {
   use(R"({"faults": [{"kind": "packets_lost", "device": "softhca0", "at_s": 0,
       "from_bytes": 1025}]})");
-  for (const auto [mtu, status] :
+  for (const auto& [mtu, status] :
        {std::pair(IBV_MTU_1024, IBV_WC_SUCCESS), std::pair(IBV_MTU_2048, IBV_WC_RETRY_EXC_ERR)}) {
     Buffers pair(2048, {.path_mtu = mtu}, {.device = 1, .path_mtu = mtu});
     EXPECT_EQ(write_nothing(pair.a), IBV_WC_SUCCESS);

@@ -250,7 +250,7 @@ TEST_F(Configured, RegistrationTime_HostAndGpuTakeAtLeastThatLong) {
 TEST_F(Configured, RoceDevices_ReachEachOtherByGidOnly) {
   use(R"({"devices": [{"link_layer": "Ethernet"},
       {"link_layer": "Ethernet", "gids": ["::ffff:10.9.8.7"]}]})");
-  Endpoint a;
+  Endpoint a({.gid_index = 3});
   Endpoint b({.device = 1, .gid_index = 3});
   Address to_b = b.address();
   EXPECT_EQ(to_b.lid, 0);
@@ -262,7 +262,7 @@ TEST_F(Configured, RoceDevices_ReachEachOtherByGidOnly) {
   a.connect(to_b);
   b.connect(a.address());
   EXPECT_EQ(write_nothing(a), IBV_WC_SUCCESS);
-  Endpoint c;
+  Endpoint c({.gid_index = 3});
   to_b.gid.raw[15] ^= 1;
   c.connect(to_b);
   EXPECT_EQ(write_nothing(c), IBV_WC_RETRY_EXC_ERR);

@@ -287,6 +287,8 @@ TEST(Register, DmabufWithoutDescriptorOrCuda_Fails) {
   Endpoint a;
   EXPECT_EQ(ibv_reg_dmabuf_mr(a.pd(), 0, 0, 0, -1, 0), nullptr);
   EXPECT_EQ(errno, EBADF) << "NCCL and others probe for dma-buf like this";
+  EXPECT_EQ(ibv_reg_dmabuf_mr(a.pd(), 8, 0, 0, -1, 0), nullptr);
+  EXPECT_EQ(errno, EINVAL) << "another place in the page";
   uint64_t word = 0;
   EXPECT_EQ(
       ibv_reg_dmabuf_mr(a.pd(), 0, 8, reinterpret_cast<uint64_t>(&word), STDOUT_FILENO, kAllAccess),

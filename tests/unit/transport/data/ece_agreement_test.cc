@@ -156,8 +156,8 @@ struct EceRails : RailsBed {
   void connect_receiver_without_two() {
     watcher->unreachable_paths().add(receiver->connection().rails()[1].address(),
                                      end_of(*sender).rail[1], Clock::now());
-    // After pair 0 and the flushes.
-    verbs.fail_call(Call::kModifyToRtr, EINVAL, /*skip=*/1 + kRails);
+    // After pair 0 and its flush.
+    verbs.fail_call(Call::kModifyToRtr, EINVAL, /*skip=*/2);
     ASSERT_TRUE(receiver->connect(end_of(*sender)).value());
     for (int pair : {1, 2}) EXPECT_EQ(state_of(pair), IBV_QPS_INIT) << pair;
     for (int pair : {0, 3}) EXPECT_EQ(state_of(pair), IBV_QPS_RTS) << pair;
