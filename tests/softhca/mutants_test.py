@@ -76,7 +76,7 @@ class Mutants(unittest.TestCase):
                               ("dest:1", "RETRY_EXC_ERR"), ("denies:0", REFUSED)))
 
     def test_wrong_gid(self):
-        self.expect_failures((("gid:1", "RETRY_EXC_ERR"), ("gid:2", "RETRY_EXC_ERR")), TWO_ADDRESSES)
+        self.expect_failures((("gid:-1", "RETRY_EXC_ERR"), ("gid:2", "RETRY_EXC_ERR")), TWO_ADDRESSES)
 
     # The acknowledgement is lost, and the HCA waits for it without end.
     def test_no_time_out(self):

@@ -37,6 +37,9 @@ PASSING = {
         "moment": dice.choice(("begun", "arrived"))}},
     "port_flap": lambda dice: {"down_ms": dice.choice((1, 20, 300, 1500)), "up_ms": dice.randint(1, 200),
                                "count": dice.randint(1, 3)},
+    "gid_change": lambda dice: {"gid_index": 3, "gid": f"::ffff:10.9.0.{dice.randint(1, 254)}"},
+    "lid_change": lambda dice: {"lid": dice.randint(1000, 40000)},
+    "packets_lost": lambda dice: {"at_s": 0, "from_bytes": dice.choice((0, 1025)), "for_ms": dice.randint(1, 2000)},
     "qp_error": lambda dice: {},
     "rate": lambda dice: {"share": dice.choice((0.02, 0.1, 0.5, 1))},
 }
@@ -44,6 +47,7 @@ PASSING = {
 LASTING = {
     "device_fatal": lambda dice: {"silent": dice.random() < 0.5},
     "device_removed": lambda dice: {"silent": dice.random() < 0.5},
+    "packets_lost": lambda dice: {"at_s": 0, "from_bytes": dice.choice((0, 1025))},
     "port_down": lambda dice: {},
     "modify_qp_refused": lambda dice: {"count": 0, "to": dice.choice(("INIT", "RTR", "RTS")), "errno": 22},
     "reg_mr_refused": lambda dice: {},
@@ -66,8 +70,9 @@ class Draw:
         self._first = int(self.merged == 0 and dice.random() < 0.5)
         self.traffic = {"seed": seed, "rails": rails, "merged": self.merged, "messages": dice.randint(100, 300),
                         "slow_one_in": dice.choices((0, 4, 20), k=2), "gpu": dice.random() < 0.2, "events": []}
-        self.at_start = ([], [])
-        for kind in dice.choices(sorted(PASSING), k=dice.randint(1, 5)):
+        self.at_start, self.ethernet = ([], []), dice.random() < 0.3
+        for kind in dice.choices(sorted(PASSING.keys() - {"lid_change" if self.ethernet else "gid_change"}),
+                                 k=dice.randint(1, 5)):
             self._add(self._of_rail(kind, PASSING))
         if dice.random() < 0.5:
             kind = dice.choice(sorted(LASTING))
@@ -88,7 +93,7 @@ class Draw:
     def _configure(self):
         dice = self._dice
         self.rate_gbps = dice.choices((2, 10, 40), k=self.traffic["rails"])
-        self.ethernet, qps = dice.random() < 0.3, dice.choice((1, 1, 2, 4))
+        qps = dice.choice((1, 1, 2, 4))
         # Few resources: 200 requests are enough for one rail of one QP.
         self.limit = dice.choices(({}, {"max_qp_wr": dice.choice((200, 300))}, {"max_qp": dice.randint(4, 12)}),
                                   (18, 1, 1))[0]
