@@ -257,6 +257,29 @@ class ManagementNetwork(Case):
         self.assertNotEqual(outcome.status, 0, outcome.output)
         self.assertIn("b rxe0:1", outcome.output)
 
+    # The ranks listen at 127.0.0.1, on ports of their machine's own.
+    def start_sidecar(self, own, ports):
+        """As those of a service mesh: forwards the peer's ports, and from the network its own ones, which are 1000
+        higher there. It closes each connection after 5 s."""
+        self.machines[own].run(f"sysctl -qw net.ipv4.ip_local_port_range='{ports[own]} {ports[own] + 47}'")
+        forward = 'busybox nc -ll -p $(({} + i)) -e sh -c "timeout 5 busybox nc {} $(({} + i)); echo closed >&2" &\n'
+        return self.machines[own].start(
+            "for i in $(seq 0 47); do\n" + forward.format(ports[own] + 1000, "127.0.0.1", ports[own]) +
+            forward.format(ports[1 - own], address(1 - own, 1), ports[1 - own] + 1000) + "done; wait")
+
+    def test_sidecars_that_close_idle_sockets_end_no_job(self):
+        self.addCleanup(self.on_all, "sysctl -qw net.ipv4.ip_local_port_range='32768 60999'")
+        sidecars = [self.start_sidecar(own, (20000, 22000)) for own in range(2)]
+        settings = self.separate.replace("=eth1", "=lo").replace("=WARN", "=INFO NCCL_DEBUG_SUBSYS=NET")
+        jobs = self.start_until_stopped("--dev 0 --channels 4 --begin 64K --end 64K --no-bind", before=settings)
+        for times in (1, 9):  # each end has eight
+            self.wait_until("kept sockets are closed and opened again", lambda least=times: all(
+                job.output().count("the handshake socket is open again") >= least for job in jobs), jobs + sidecars)
+            rows = jobs[0].output().count("float32")
+            self.wait_until("the all-reduce goes on", lambda: jobs[0].output().count("float32") > rows + 2, jobs)
+        for output in self.stop(jobs):
+            self.assertNotIn("NCCL WARN", output)
+
 
 class TwoMachines(Case):
     count = 2
