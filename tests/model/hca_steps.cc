@@ -164,6 +164,12 @@ void Steps::fail_something() {
     ++state.failures;
     for (End& end : state.end) end.socket.clear();
   }
+  const bool carries = !now_.end[kSender].socket.empty() || !now_.end[kReceiver].socket.empty();
+  if (carries && bounds_.socket_replacements) {
+    State& state = add("the socket is replaced at", kSender, 0, 0, true);
+    ++state.failures;
+    for (End& end : state.end) end.socket.clear();
+  }
 }
 
 void Steps::all() {

@@ -61,6 +61,8 @@ std::vector<Option> options_of(Settings* settings) {
       {"link_losses", &bounds.link_losses, 0, 1, "failures of a link"},
       {"hca_losses", &bounds.hca_losses, 0, 1, "failures of the receiver's HCA"},
       {"socket_losses", &bounds.socket_losses, 0, 1, "the loss of the socket"},
+      {"socket_replacements", &bounds.socket_replacements, 0, 1,
+       "by another, with what it carries"},
       {"ports_flap", &bounds.ports_flap, 0, 1, "instead: each end loses another pair at once"},
       {"mutation", &settings->mutation, 0, kMutations - 1, "the rule that is broken, see below"},
       {"states", &settings->states, 0, kAny, "thousands at most, 250 KB each; 0: all"},

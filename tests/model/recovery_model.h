@@ -44,6 +44,7 @@ struct Bounds {
   bool link_losses = true;
   bool hca_losses = true;  // the receiver's HCA, with completions that nobody has seen
   bool socket_losses = true;
+  bool socket_replacements = false;  // with what was under way
   // The only failure: at one moment the sender loses a pair, and the receiver another one. Both
   // return, and the connection waits for that while it has no pair.
   bool ports_flap = false;

@@ -67,6 +67,14 @@ TEST(RecoveryModel, StatementsOverTheSocketOnly_OneFailure_HasNoViolation) {
   expect_correct(bounds, 30000);
 }
 
+// What was under way over the former socket is lost.
+TEST(RecoveryModel, SocketIsReplacedDuringRecoveries_WalksHaveNoViolation) {
+  Bounds bounds{.messages = 2, .slots = 1, .outstanding = 1, .failures = 4, .tables = false};
+  bounds.socket_losses = false;
+  bounds.socket_replacements = true;
+  expect_correct_walks(bounds);
+}
+
 TEST(RecoveryModel, StatementsOverPairsOnly_OneFailure_HasNoViolation) {
   Bounds bounds = kOneMessage;
   bounds.socket = false;
