@@ -105,8 +105,6 @@ class Draw:
             "NCCL_IB_TIMEOUT": "11", "GDR_NCCL_WATCHDOG_SEC": "5"}
         if self.traffic["gpu"]:
             self.environment["GDR_NCCL_GPU_MEMORY"] = "dmabuf"
-        if "sockets" in self.kinds():
-            self.environment["GDR_NCCL_PEER_WATCH"] = "0"
 
     def faults(self):
         return [event["fault"] for event in self.traffic["events"]] + self.at_start[0] + self.at_start[1]
@@ -116,8 +114,10 @@ class Draw:
 
     def must_survive(self, standby):
         """One rail is lost for good at most, and others return in time. But a connection without a usable rail
-        does not wait for one where it has lost its socket, too. A merged device has no standby rails."""
-        rails = {f"rail{rail}" for rail in range(self.merged or min(self.traffic["rails"], 1 + standby))}
+        does not wait for one where it has lost its socket, too. A merged device has no standby rails, nor has an
+        HCA of few resources."""
+        standby = 0 if self.limit else min(self.traffic["rails"] - 1, standby)
+        rails = {f"rail{rail}" for rail in range(self.merged or 1 + standby)}
         waits = len(rails) > 1 and "sockets" not in self.kinds()
         return not self.is_limited and (waits or bool(rails - {fault.get("device") for fault in self.faults()}))
 
