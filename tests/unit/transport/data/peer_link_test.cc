@@ -96,7 +96,22 @@ TEST_F(PeerLinkTest, PathLostAfterBye_FailsAsAnOrderlyClose) {
   EXPECT_TRUE(contains(here_->failure().text, "closed")) << here_->failure().text;
 }
 
-// An hour is common, and 5 minutes are.
+TEST_F(PeerLinkTest, SocketIsOpenedAgainLate_LinkIsAsBefore) {
+  UniqueFd first = renew_here();
+  here_->query_peer(now_);
+  first.reset();
+  EXPECT_FALSE(here_->on_readable(now_));
+  here_->on_tick(now_ + seconds(3));
+  EXPECT_TRUE(here_->deaf());
+  auto sockets = local_socket_pair();
+  EXPECT_TRUE(here_->on_reopened(FrameChannel(std::move(sockets[0]))));
+  EXPECT_FALSE(here_->deaf());
+  here_->on_tick(now_ + seconds(5));
+  here_->on_tick(now_ + seconds(6));
+  EXPECT_EQ(log_.warnings().size(), 0u) << "the answer may be lost";
+}
+
+// An hour is common, and so are 5 minutes.
 TEST_F(PeerLinkTest, IdleSocket_CarriesBytesWithinFiveMinutes) {
   here_->on_tick(now_);
   here_->on_tick(now_ + std::chrono::minutes(3));
