@@ -199,8 +199,9 @@ class Connection {
   void warn_of_missing_flids() const;
   // What is done to QP `index` before it goes to RTR. again: after the handshake.
   std::function<Status()> ece_setter(size_t index, bool again) const;
-  // A deaf link's probe: a write of no bytes. At most one is outstanding. While it is, the link
-  // needs attention, so that poll() goes by drain(), which recognises the probe's completion.
+  // The probe of a link without a socket: a write of no bytes. At most one is outstanding. While it
+  // is, the link needs attention, so that poll() goes by drain(), which recognises the probe's
+  // completion.
   [[gnu::cold]] void attend();
   template <class OnCompletion>
   [[gnu::noinline]] bool poll_with_attention(OnCompletion on_completion);

@@ -66,8 +66,8 @@ class RailLosses {
   // The text of all for the log. left_out: see Episodes.
   // Example: "mlx5_0:1 <-> nodeB mlx5_3:1 and 11 other ports is lost: the port is down; 8
   // connections go on over mlx5_1:1 (standby), which takes over 96 chunks of 50331648 bytes in all.
-  // Likely cause: ... . It is used again when it returns; until then 8 connections have no other
-  // rail. Fix: look at ...".
+  // Likely cause: ... . It is used again when it returns; until then 8 connections have no
+  // failover. Fix: look at ...".
   std::string text(int left_out = 0) const;
 
  private:

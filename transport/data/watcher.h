@@ -69,7 +69,7 @@ class Watcher {
   // Has `task` called about once a second by the watcher's thread, until it returns false. It must
   // not block.
   void each_second(std::function<bool()> task);
-  // Destroys what may block to destroy, in a thread of its own.
+  // Destroys what may block to destroy, in the reviver's thread.
   void destroy(std::vector<std::shared_ptr<void>> held) {
     reviver_.add([held = std::move(held)] {});
   }

@@ -14,7 +14,7 @@ enum class WorkKind : uint8_t {
   kClearToSend,  // slots of the ring
   kReceive,      // of an immediate
   kFlush,        // the loopback read
-  kProbe,        // of a pair that has returned, or of a deaf connection
+  kProbe,        // of a returned or standby pair, or of a link without a socket
   kStatement,    // a wire::PairStatement
 };
 
