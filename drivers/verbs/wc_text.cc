@@ -94,7 +94,7 @@ tl::unexpected<Error> fail_locking(std::string text, int err) {
   if (err == ENOMEM) {
     failed.value().text +=
         ". Fix: raise the memory-lock limit (ulimit -l unlimited; containers: IPC_LOCK); where "
-        "that is unlimited, the HCA has no room for more: GDR_NCCL_STANDBY_RAILS=0, or a lower "
+        "that is unlimited, the HCA has no room for more: set GDR_NCCL_STANDBY_RAILS=0, or lower "
         "NCCL_IB_QPS_PER_CONNECTION";
   }
   return failed;

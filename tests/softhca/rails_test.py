@@ -234,7 +234,7 @@ class Rails(unittest.TestCase):
             "LID": {"kind": "lid_change", "device": "mlx5_0", "after_ops": 200, "lid": 777},
             "GID": {"kind": "gid_change", "device": "mlx5_0", "after_ops": 200, "gid_index": 3,
                     "gid": "::ffff:10.99.99.99"}}
-        hole = {"kind": "packets_lost", "device": "mlx5_0", "at_s": 2, "for_ms": 4000, "from_bytes": 1025}
+        hole = {"kind": "packets_lost", "device": "mlx5_0", "at_s": 2, "for_ms": 2500, "from_bytes": 1025}
         faults = {name: [flap, change] for name, change in changes.items()} | {"MTU": [hole]}
         runs = {}
         for name, of_one_end in faults.items():

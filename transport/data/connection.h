@@ -50,7 +50,7 @@ class Connection {
                                const QueueDepths& least);
   // Whether something that could not be created on the device for that reason is to be tried again,
   // as the standby pair of another connection has been destroyed for it.
-  bool make_room(const Device& device, const Error& lack);
+  bool make_room(const Device& device, const Error& lack, bool waits = true);
 
   // This end recovers pairs. Called before add_rails().
   void offer_recovery() { offers_recovery_ = true; }

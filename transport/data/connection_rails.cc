@@ -96,9 +96,9 @@ Result<RailTables> Connection::add_lean(const EndRails& rails, const Planner& pl
   return added;
 }
 
-bool Connection::make_room(const Device& device, const Error& lack) {
+bool Connection::make_room(const Device& device, const Error& lack, bool waits) {
   return is_lack(lack.sys_errno) && lack.sys_errno != EINVAL && rooms_++ < kMostRooms &&
-         watcher_->make_room(*device.hca, lack.text);
+         watcher_->make_room(*device.hca, lack.text, waits);
 }
 
 Result<RailTables> Connection::try_rails(const EndRails& rails, const PairPlan& plan, RailSpec each,

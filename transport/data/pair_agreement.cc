@@ -37,8 +37,8 @@ bool states_errno(wire::PairReason reason) {
 }
 
 std::string lack_text(const PairCause& cause) {
-  return " for lack of queue pairs, queues or memory that can be registered, errno " +
-         std::to_string(cause.sys_errno);
+  const std::string err = cause.sys_errno == 0 ? "" : ", errno " + std::to_string(cause.sys_errno);
+  return " for lack of queue pairs, queues or memory that can be registered" + err;
 }
 
 }  // namespace

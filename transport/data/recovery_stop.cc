@@ -135,7 +135,8 @@ bool Recovery::is_active_usable() const {
 // leaves only with the mutex, to take the news of that one's loss and of this one's.
 bool Recovery::is_unused(uint32_t index) const {
   const Pair& pair = pairs_[index];
-  if (!pair.stopped || pair.known == Known::kFinished) return pair.stopped;
+  if (!pair.stopped) return false;
+  if (pair.known == Known::kFinished) return io_.end() == PairEnd::kSender || pair.counted;
   if (pair.known != Known::kUsing || !is_active_usable()) return false;
   if (io_.end() == PairEnd::kSender) return link_->is_idle();
   return pair.counted && arrivals_[index].count.load(std::memory_order_acquire) == 0;
@@ -158,10 +159,9 @@ Room Recovery::give_way(const HcaContext* hca, bool if_busy) {
     if (closed_) return Room::kNone;
     if (!is_unused(i) && if_busy) return Room::kAwaited;
     if (!is_unused(i)) continue;
+    give_up(i);  // before the mutex is given up: nothing may look at the QP then
     const int err = destroy_queue_pair(i, lock);
-    if (closed_ || err != 0) return Room::kNone;
-    give_up(i);
-    return Room::kMade;
+    return closed_ || err != 0 ? Room::kNone : Room::kMade;
   }
   return Room::kNone;
 }

@@ -129,6 +129,7 @@ bool PeerLink::use(FrameChannel channel) {
   }
   GDR_INFO(log::kNet, "%s: the handshake socket is open again, after: %s", description_.c_str(),
            ended_at_ ? end_text_.c_str() : "the peer has lost it");
+  opening_ = FrameChannel();
   ended_at_.reset();
   refused_since_.reset();
   deaf_ = queried_ = false;

@@ -77,7 +77,7 @@ bool SpreadFlushes::reconnect(Rail& rail) const {
   const RailEnd& end = connection_.rails()[rail.flush.rail()];
   Status connected = rail.flush.reconnect(end, service_, connection_.options());
   if (!connected) {
-    (void)connection_.make_room(end.device(), connected.error());
+    (void)connection_.make_room(end.device(), connected.error(), /*waits=*/false);
     connected = rail.flush.reconnect(end, service_, connection_.options());
   }
   if (connected) return true;

@@ -18,8 +18,10 @@ namespace gdr::transport {
 namespace {
 
 constexpr std::chrono::milliseconds kTick{1000};
-// For how long the queue pair of a standby pair is waited for, and how often is looked.
+// For how long queue pairs of standby pairs are waited for, in all and of one connection, and how
+// often is looked.
 constexpr std::chrono::milliseconds kRoomPatience{1000};
+constexpr std::chrono::milliseconds kRoomPatienceOfOne{100};
 constexpr std::chrono::milliseconds kRoomPause{10};
 // An outage may leave thousands of links with deadlines of their own.
 constexpr std::chrono::milliseconds kShortestTick{10};
@@ -437,27 +439,26 @@ RecoveryHooks Watcher::recovery_hooks() {
 // hca: null for any.
 bool Watcher::gives_way(const HcaContext* hca, bool if_busy, Clock::time_point deadline) {
   for (const auto& recovery : recoveries()) {
+    const Clock::time_point until = std::min(deadline, Clock::now() + kRoomPatienceOfOne);
     Room room = recovery->give_way(hca, if_busy);
-    while (room == Room::kAwaited && Clock::now() < deadline) {
+    while (room == Room::kAwaited && Clock::now() < until) {
       std::this_thread::sleep_for(kRoomPause);
       room = recovery->give_way(hca, if_busy);
     }
-    if (room != Room::kNone) return room == Room::kMade;
+    if (room == Room::kMade) return true;
   }
   return false;
 }
 
-bool Watcher::make_room(const HcaContext& hca, const std::string& lack) {
+bool Watcher::make_room(const HcaContext& hca, const std::string& lack, bool waits) {
   const Clock::time_point deadline = Clock::now() + kRoomPatience;
-  bool made = false;
-  for (const bool if_busy : {false, true}) {
-    made = made || gives_way(&hca, if_busy, deadline) || gives_way(nullptr, if_busy, deadline);
-  }
+  bool made = gives_way(&hca, false, deadline) || gives_way(nullptr, false, deadline);
+  if (waits) made = made || gives_way(&hca, true, deadline) || gives_way(nullptr, true, deadline);
   if (!made) return false;
-  warn_once("room: " + hca.name(),
-            lack +
-                ". Standby rails give way: connections fail when the rail does that they are "
-                "left with. Fix: raise what has run out, or set GDR_NCCL_STANDBY_RAILS=0");
+  TextAndFix parts = split_fix(lack);
+  if (parts.fix.empty()) parts.fix = "raise what has run out, or set GDR_NCCL_STANDBY_RAILS=0";
+  parts.text += ". Standby rails give way: the connections concerned have no failover any more";
+  warn_once("room: " + hca.name(), to_string(parts));
   return true;
 }
 

@@ -83,7 +83,7 @@ class Watcher {
   // Has a connection destroy the QP of a standby pair, which is on that HCA or else on any, since
   // something that another connection needs could not be created: `lack`, for a warning. Waits for
   // a second at most where the connections are busy. Returns whether one was destroyed.
-  bool make_room(const HcaContext& hca, const std::string& lack);
+  bool make_room(const HcaContext& hca, const std::string& lack, bool waits);
   // See FailureLog.
   void warn_once(const std::string& cause, const std::string& text) {
     failures_.warn_once(cause, text);
