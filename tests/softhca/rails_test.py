@@ -200,7 +200,7 @@ class Rails(unittest.TestCase):
         down = {"kind": "port_down", "device": "mlx5_0", "after_ops": 1000}
         for dev in ("0", "0+1"):
             with self.subTest(dev=dev):
-                output = self.run_perf(devices(), [down], dev=dev, iters=2000, NCCL_NET_GDR_LEVEL="SYS")
+                output = self.run_perf(devices(), [down], dev=dev, iters=1000, NCCL_NET_GDR_LEVEL="SYS")
                 self.assertRegex(output, r"NCCL WARN NET/GDR : mlx5_0:1 <-> \S+ mlx5_0:1 is lost: ")
                 self.assertRegex(output, r"NCCL INFO NET/GDR : hardware counters of mlx5_0:1 that moved in "
                                          r"the last \d+ s: link_downed \+1\b")
