@@ -34,6 +34,12 @@ void move_words(std::byte* to, const std::byte* from, size_t bytes) {
     std::memcpy(&word, from, kWord);
     __atomic_store_n(reinterpret_cast<uint64_t*>(to), word, __ATOMIC_RELEASE);
   }
+  if (bytes == sizeof(uint32_t)) {
+    uint32_t word;
+    std::memcpy(&word, from, sizeof(word));
+    __atomic_store_n(reinterpret_cast<uint32_t*>(to), word, __ATOMIC_RELEASE);
+    return;
+  }
   std::memcpy(to, from, bytes);
 }
 

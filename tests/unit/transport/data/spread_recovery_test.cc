@@ -175,7 +175,10 @@ TEST_F(SpreadRecoveryTest, AcknowledgementsAreSeenAfterTheAgreement_AreIgnored) 
   EXPECT_EQ(pair.verbs.drop_completions(qp_number(*pair.receiver, 0)), 2);
   pair.verbs.break_qp(qp_number(*pair.receiver, 0));
   const Recovery& recovery = *pair.sender->connection().recovery();
-  ASSERT_TRUE(wait_for([&] { return test_once(message.receive).alive && recovery.has_news(); }));
+  ASSERT_TRUE(wait_for([&] {
+    return test_once(message.receive).alive && recovery.has_news() &&
+           !contains(recovery.state_text(), "the ends have not agreed yet");
+  }));
   EXPECT_EQ(pair.isend(next.from), nullptr) << "it takes the news; what was lost goes first";
   ASSERT_TRUE(message.arrives());
   next.send = pair.isend(next.from);
