@@ -199,7 +199,7 @@ std::vector<BrokenRule> broken_rules() {
       {Mutation::kRevivesTooEarly},
       {Mutation::kRevivesBeforeDataPath},
       {Mutation::kSamePacketNumbers},
-      {Mutation::kOldCompletionsCount, {.slots = 1, .outstanding = 1, .epochs = 1}},
+      {Mutation::kOldCompletionsCount, {.slots = 1, .outstanding = 1, .epochs = 1}, true},
       {Mutation::kArrivedIsNotKept},
       {Mutation::kStatesOnce, without_socket},
       {Mutation::kAsksUntilSeen, three_pairs, true},
