@@ -80,7 +80,7 @@ struct AgreementRun {
       case PairAction::kStop:
         return end.on_stopped(now);
       case PairAction::kRevive:
-        return fails ? end.on_revival_failed(now) : end.on_revived(now);
+        return fails ? end.on_revival_failed(now) : end.on_revived();
       case PairAction::kProbe:
         return end.on_probe_posted();
       case PairAction::kNone:

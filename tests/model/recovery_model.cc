@@ -62,7 +62,7 @@ void lose_and_return(RecoveryState* state, int pair) {
   exchange_statements(sender, receiver);
   for (PairAgreement* end : {sender, receiver}) {
     end->on_data_path_done();
-    end->on_revived(kNow);
+    end->on_revived();
   }
   exchange_statements(sender, receiver);
   for (PairAgreement* end : {sender, receiver}) {

@@ -138,7 +138,7 @@ void Steps::revive(int end, int pair) {
   if (agreement.epoch() + 1 >= static_cast<uint32_t>(first + bounds_.epochs)) return;
   State& state = add("revives", end, pair);
   Pair& at = pair_of(state, end, pair);
-  agreement.on_revived(kNow);
+  agreement.on_revived();
   if (early) PairAgreementKey::set_peer_step(&agreement, peer_step);
   at.agreement = agreement;
   at.error = at.error_completion = at.event = false;

@@ -251,6 +251,18 @@ class Runs:
         return self.right
 
 
+def run_in_folder(kind, options):
+    """Has `kind` make its runs, with a folder for their logs, which stays where one was not right. Returns the exit
+    status."""
+    options.build = options.build.resolve()
+    options.program = options.build / "tests/rail_loss_end"
+    options.folder = pathlib.Path(tempfile.mkdtemp(prefix="rail-loss-"))
+    right = kind(options).run()
+    if right and not options.keep:
+        shutil.rmtree(options.folder)
+    return 0 if right else 1
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("build", type=pathlib.Path, help="build folder")
@@ -261,13 +273,7 @@ def main():
                         help="seeds whose faults must happen, of every kind and in every phase")
     parser.add_argument("--keep", action="store_true", help="keep the logs")
     options = parser.parse_args()
-    options.build = options.build.resolve()
-    options.program = options.build / "tests/rail_loss_end"
-    options.folder = pathlib.Path(tempfile.mkdtemp(prefix="rail-loss-"))
-    right = Runs(options).run()
-    if right and not options.keep:
-        shutil.rmtree(options.folder)
-    return 0 if right else 1
+    return run_in_folder(Runs, options)
 
 
 if __name__ == "__main__":

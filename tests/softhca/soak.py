@@ -18,12 +18,10 @@ import os
 import pathlib
 import random
 import re
-import shutil
 import sys
-import tempfile
 
 sys.dont_write_bytecode = True
-from rail_loss import End, Run  # noqa: E402
+from rail_loss import End, Run, run_in_folder  # noqa: E402
 
 BAD = ("wrong", "hung", "failed")
 STATUSES = ("RETRY_EXC_ERR", "RNR_RETRY_EXC_ERR", "WR_FLUSH_ERR", "REM_OP_ERR", "REM_ABORT_ERR", "FATAL_ERR",
@@ -210,13 +208,7 @@ def main():
     parser.add_argument("--keep", action="store_true", help="print every run, and keep its logs")
     options = parser.parse_args()
     options.seeds = [seed for seeds in options.seeds for seed in seeds]
-    options.build = options.build.resolve()
-    options.program = options.build / "tests/rail_loss_end"
-    options.folder = pathlib.Path(tempfile.mkdtemp(prefix="soak-"))
-    right = Soak(options).run()
-    if right and not options.keep:
-        shutil.rmtree(options.folder)
-    return 0 if right else 1
+    return run_in_folder(Soak, options)
 
 
 if __name__ == "__main__":

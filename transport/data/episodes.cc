@@ -1,6 +1,5 @@
 #include "transport/data/episodes.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace gdr::transport {

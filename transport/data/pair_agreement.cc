@@ -148,7 +148,7 @@ void PairAgreement::on_connected(const wire::PortAddress& own, const wire::PortA
   connected_to_ = peer;
 }
 
-void PairAgreement::on_revived(Time) {
+void PairAgreement::on_revived() {
   if (!may_revive()) return;
   ++step_;
   due_ = true;

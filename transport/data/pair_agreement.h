@@ -92,7 +92,7 @@ class PairAgreement {
   // The QP is connected: with that address of this end's port, which is stated, to that one of the
   // peer's. In epoch 0 by the handshake, and before each on_revived.
   void on_connected(const wire::PortAddress& own, const wire::PortAddress& peer);
-  void on_revived(Time now);
+  void on_revived();
   // An attempt was in vain; the next one comes after a longer pause.
   void on_revival_failed(Time now);
   // No attempt was made, as it would be in vain; it is considered again after the same pause.

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <optional>
 
 #include "base/log.h"
 #include "drivers/verbs/wc_text.h"

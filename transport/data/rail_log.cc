@@ -9,6 +9,8 @@
 namespace gdr::transport {
 namespace {
 
+static_assert(static_cast<int>(LossEffect::kWaits) == kWorstOfAPort);
+
 // How long losses and returns are collected for one line.
 constexpr std::chrono::seconds kCollected{1};
 

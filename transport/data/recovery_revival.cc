@@ -74,7 +74,7 @@ void Recovery::revive(uint32_t index, Clock::time_point now, SlowPaths& slow,
     return stop_again(index, lock);
   }
   pair.agreement.on_connected(*revived, peer);
-  pair.agreement.on_revived(now + took);
+  pair.agreement.on_revived();
   pair.stopped = pair.flush_seen = pair.counted = false;
   pair.drained = pair.marker_posted = pair.marker_seen = false;
   pair.flushed = 0;

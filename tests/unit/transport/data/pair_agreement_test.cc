@@ -45,8 +45,8 @@ struct AgreeingEnds {
   void revive() {
     now += 1min;
     finish();
-    sender.on_revived(now);
-    receiver.on_revived(now);
+    sender.on_revived();
+    receiver.on_revived();
     exchange();
   }
   void probe() {
@@ -143,7 +143,7 @@ TEST(PairAgreement, Revival_WaitsForTheOtherEndTheDataPathThePortAndThePause) {
   EXPECT_EQ(sender.next(ends.now + 1s), PairAction::kNone);
   EXPECT_EQ(sender.deadline(), Time::max());
   sender.set_port_active(true);
-  sender.on_revived(ends.now + 1s);
+  sender.on_revived();
   EXPECT_EQ(sender.step(), 2u);
   EXPECT_FALSE(sender.usable() || sender.lost() || sender.recovered());
   EXPECT_EQ(sender.epoch(), 1u);
@@ -151,7 +151,7 @@ TEST(PairAgreement, Revival_WaitsForTheOtherEndTheDataPathThePortAndThePause) {
 
 TEST(PairAgreement, RevivalFails_WaitsEvenWhereTheOtherEndIsReady) {
   DownEnds ends;
-  ends.sender.on_revived(ends.now);
+  ends.sender.on_revived();
   ends.exchange();
   ends.receiver.on_revival_failed(ends.now);
   EXPECT_EQ(ends.receiver.next(ends.now), PairAction::kNone);
@@ -162,7 +162,7 @@ TEST(PairAgreement, RevivalFails_WaitsEvenWhereTheOtherEndIsReady) {
 TEST(PairAgreement, OtherEndIsReadyAfterARevivalFailed_RevivesAtOnce) {
   DownEnds ends;
   ends.receiver.on_revival_failed(ends.now);
-  ends.sender.on_revived(ends.now);
+  ends.sender.on_revived();
   ends.exchange();
   EXPECT_TRUE(ends.receiver.peer_is_ahead());
   EXPECT_EQ(ends.receiver.next(ends.now), PairAction::kRevive);
@@ -178,7 +178,7 @@ TEST(PairAgreement, RevivalIsPutOff_ThePauseIsNotLonger) {
     EXPECT_EQ(ends.sender.next(ends.now), PairAction::kNone);
   }
   EXPECT_EQ(ends.sender.deadline(), ends.now + 1s);
-  ends.receiver.on_revived(ends.now);
+  ends.receiver.on_revived();
   ends.exchange();
   ends.sender.on_revival_put_off(ends.now);
   EXPECT_EQ(ends.sender.next(ends.now), PairAction::kNone) << "it would be put off for ever";
@@ -203,13 +203,13 @@ TEST(PairAgreement, NoPairIsUsable_IsTriedEverySecondHoweverOftenThatFails) {
 
 TEST(PairAgreement, AfterRevival_IsUsableOnlyOnceItsProbeHasCompletedAndThePeersHasArrived) {
   DownEnds ends;
-  ends.sender.on_revived(ends.now);
+  ends.sender.on_revived();
   EXPECT_EQ(ends.sender.next(ends.now), PairAction::kNone);  // the other end is still down
   EXPECT_FALSE(ends.sender.awaits_probe());
   EXPECT_EQ(ends.receiver.next(ends.now), PairAction::kNone);
   ends.exchange();
   EXPECT_EQ(ends.receiver.next(ends.now), PairAction::kRevive) << "at once";
-  ends.receiver.on_revived(ends.now);
+  ends.receiver.on_revived();
   ends.exchange();
   for (PairAgreement* end : {&ends.sender, &ends.receiver}) {
     EXPECT_TRUE(end->awaits_probe());
@@ -247,7 +247,7 @@ TEST(PairAgreement, OtherEndIsSeenReadyAgainAtOnce_TakesTheCountOfTheEpochBefore
   ends.receiver.on_stopped(ends.now);
   ends.receiver.on_counted(9, ends.now);
   ends.receiver.on_data_path_done();
-  ends.receiver.on_revived(ends.now);
+  ends.receiver.on_revived();
   ASSERT_TRUE(ends.sender.on_statement(ends.receiver.make_statement(), ends.now));
   EXPECT_TRUE(ends.sender.recovered());
   EXPECT_EQ(ends.sender.peer_arrived(), 9u);
@@ -281,14 +281,14 @@ TEST(PairAgreement, SendersPause_GrowsBeyondAMinuteWhileNoDataComesThrough) {
     const auto wait = ends.sender.deadline() - ends.now;
     EXPECT_LE(ends.receiver.deadline(), ends.now + 60s);
     ends.now += wait - 1s;
-    ends.receiver.on_revived(ends.now);
+    ends.receiver.on_revived();
     ends.exchange();
     if (wait > 1min) {
       EXPECT_EQ(ends.sender.next(ends.now), PairAction::kNone) << "does not follow";
     }
     ends.now += 1s;
     EXPECT_EQ(ends.sender.next(ends.now), PairAction::kRevive);
-    ends.sender.on_revived(ends.now);
+    ends.sender.on_revived();
     ends.exchange();
     ends.probe();
     ends.now += 2min;  // HCAs may retry for so long
@@ -330,10 +330,10 @@ TEST(PairAgreement, PeersAddressHasChanged_AnEndThatConnectedToTheFormerOneLoses
   for (const bool knows_in_time : {false, true}) {
     DownEnds ends;
     ends.sender.on_connected(present, old);
-    ends.sender.on_revived(ends.now);
+    ends.sender.on_revived();
     if (knows_in_time) ends.exchange();
     ends.receiver.on_connected(old, knows_in_time ? ends.receiver.peer_address() : old);
-    ends.receiver.on_revived(ends.now);
+    ends.receiver.on_revived();
     EXPECT_EQ(ends.receiver.peer_address(), knows_in_time ? present : wire::PortAddress{});
     ends.exchange();
     EXPECT_EQ(ends.receiver.lost(), !knows_in_time);
@@ -347,10 +347,10 @@ TEST(PairAgreement, PeersAddressHasChanged_AnEndThatConnectedToTheFormerOneLoses
 TEST(PairAgreement, PeersNewAddressIsKnownBeforeThisEndIsReady_ThePairIsLostAtOnce) {
   DownEnds ends;
   ends.sender.on_connected(with_lid(77), {});
-  ends.sender.on_revived(ends.now);
+  ends.sender.on_revived();
   ends.exchange();
   ends.receiver.on_connected({}, with_lid(5));
-  ends.receiver.on_revived(ends.now);
+  ends.receiver.on_revived();
   EXPECT_EQ(ends.receiver.next(ends.now), PairAction::kStop);
   EXPECT_EQ(ends.receiver.cause().reason, wire::PairReason::kAddress);
 }
