@@ -289,6 +289,7 @@ class Recovery {
     bool revival_logged = false;       // a revival that failed, since then
     Clock::time_point unused_since{};  // with `logged`
     int reserved = 0;                  // entries of its send queue in use by probes and statements
+    std::optional<uint32_t> stated_over;  // the pair that may still read the statement about this
     std::optional<Clock::time_point> flushed_at;  // in ERROR; the cause is still to be seen
     std::optional<Clock::time_point> lost_at;
     Clock::time_point revived_at{};
@@ -347,6 +348,7 @@ class Recovery {
   void check_arrivals(uint32_t index);
   static bool is_statement_due(const Pair& pair, Clock::time_point now);
   void state(uint32_t index, Clock::time_point now);
+  bool is_being_written(const Pair& pair) const;
   std::optional<uint32_t> choose_carrier();
   wire::PairReason reason_of(const WorkId& id) const;
   void lose_rail(uint32_t rail, PairCause cause);

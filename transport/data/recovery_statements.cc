@@ -68,7 +68,15 @@ bool Recovery::is_statement_due(const Pair& pair, Clock::time_point now) {
   return pair.agreement.statement_due() || (pair.agreement.unseen() && now >= pair.state_at);
 }
 
-// Over both the socket and RDMA, as either may be interrupted.
+// Whether an HCA may still read the statement about the pair, which the next one would overwrite.
+bool Recovery::is_being_written(const Pair& pair) const {
+  if (!pair.stated_over) return false;
+  const Pair& by = pairs_[*pair.stated_over];
+  return !by.stopped && !by.hopeless;
+}
+
+// Over both the socket and RDMA, as either may be interrupted. What is not written over RDMA now
+// is repeated.
 void Recovery::state(uint32_t index, Clock::time_point now) {
   Pair& pair = pairs_[index];
   const bool repeated = !pair.agreement.statement_due();
@@ -76,14 +84,16 @@ void Recovery::state(uint32_t index, Clock::time_point now) {
   pair.state_at = now + pair.pause;
   const wire::PairStatement statement = pair.agreement.make_statement();
   link_->send_statement(statement);
+  if (is_being_written(pair)) return;
   const std::optional<uint32_t> carrier = choose_carrier();
   if (!carrier) return;
   Pair& by = pairs_[*carrier];
-  const WorkId id{WorkKind::kStatement, *carrier, by.agreement.epoch(), 0};
+  const WorkId id{WorkKind::kStatement, *carrier, by.agreement.epoch(), index};
   if (io_.post_statement(*carrier, statement, encode(id)) != 0) {
     return by.agreement.on_failure({wire::PairReason::kPost});
   }
   ++by.reserved;
+  pair.stated_over = carrier;
 }
 
 // Takes the usable pairs in turn, since one of them may be lost without anybody knowing it yet.

@@ -87,6 +87,21 @@ TEST_F(RecoveryTest, StatementIsLost_ItIsRepeated) {
 }
 
 // The cause comes with another completion, or with an event.
+// Statements may be longer than what an HCA sends inline, which then reads them after the post.
+TEST_F(RecoveryTest, StatementMayStillBeRead_TheNextOneDoesNotOverwriteIt) {
+  const wire::PairStatement& own = (*sender.tables)->pairs[1].of_sender;
+  bed.fail_pair(sender, 1);
+  bed.tick(sender);
+  const uint32_t first = own.serial_first;
+  EXPECT_NE(first, 0u);
+  bed.skip(1s);
+  bed.settle();
+  EXPECT_EQ(own.serial_first, first);
+  bed.run();
+  skip_a_second();
+  EXPECT_GT(own.serial_first, first);
+}
+
 TEST_F(RecoveryTest, WorkIsFlushed_TheCauseIsWaitedForAShortTime) {
   for (uint32_t pair : {0u, 1u}) bed.fail_pair(sender, pair, 0, IBV_WC_WR_FLUSH_ERR);
   EXPECT_EQ(sender.qp(1)->state, IBV_QPS_RTS);
