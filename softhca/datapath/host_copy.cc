@@ -26,10 +26,10 @@ void store_word(uint8_t* to, const uint8_t* from) {
   for (uint64_t i = 0; i < kWord; ++i) __atomic_store_n(to + i, from[i], __ATOMIC_RELEASE);
 }
 
-// Copies what comes before the last word. What a program may read while it is written, as an entry
-// of a table, is short: its words are written whole.
+// Copies what comes before the last word. What a program may read while it is written, as entries
+// of a table, is short: its words are written whole and in order.
 void store_body(uint8_t* to, const uint8_t* from, uint64_t bytes) {
-  constexpr uint64_t kShort = 64;
+  constexpr uint64_t kShort = 512;
   if (bytes > kShort || (bytes | reinterpret_cast<uintptr_t>(to)) % kWord != 0) {
     memcpy(to, from, bytes);
     return;
@@ -37,7 +37,7 @@ void store_body(uint8_t* to, const uint8_t* from, uint64_t bytes) {
   for (uint64_t i = 0; i < bytes; i += kWord) {
     uint64_t value;
     memcpy(&value, from + i, kWord);
-    __atomic_store_n(reinterpret_cast<uint64_t*>(to + i), value, __ATOMIC_RELAXED);
+    __atomic_store_n(reinterpret_cast<uint64_t*>(to + i), value, __ATOMIC_RELEASE);
   }
 }
 

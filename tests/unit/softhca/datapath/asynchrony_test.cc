@@ -38,6 +38,7 @@ TEST_F(Reorder, RequestsOfOneQp_KeepTheirOrder) {
   for (uint64_t i = 0; i < 50; ++i) EXPECT_EQ(pair.a.wait().wr_id, i);
 }
 
+#ifndef __SANITIZE_THREAD__  // it has the race that a program must not have
 TEST_F(Reorder, SourceChangedBeforeTheCompletion_TheTargetHasTheNewBytes) {
   use(kReorder);
   Buffers pair(4096);
@@ -51,6 +52,7 @@ TEST_F(Reorder, SourceChangedBeforeTheCompletion_TheTargetHasTheNewBytes) {
   }
   EXPECT_TRUE(seen);
 }
+#endif
 
 constexpr uint32_t kBytes = 16384;
 
