@@ -185,13 +185,16 @@ class KeptSocket(unittest.TestCase):
         self.finish(ranks)
 
     def test_killed_process_is_found_within_two_seconds(self):
-        ranks = self.start_both(None)
-        killed = time.monotonic()
-        ranks[1].send_signal(signal.SIGKILL)
-        ranks[1].wait()
-        ranks[0].wait(timeout=TIMEOUT_S)
-        self.assertLess(time.monotonic() - killed, 10)  # on a slow machine
-        self.assertNotEqual(ranks[0].returncode, 0)
+        for _ in range(5):
+            ranks = self.start_both(None)
+            killed = time.monotonic()
+            ranks[1].send_signal(signal.SIGKILL)
+            ranks[1].wait()
+            ranks[0].wait(timeout=TIMEOUT_S)
+            self.assertLess(time.monotonic() - killed, 10)  # on a slow machine
+            self.assertNotEqual(ranks[0].returncode, 0)
+            if "rank 1 has ended (at:" not in self.log(0):
+                break  # otherwise the program itself saw it, between two all-reduces
         self.assertRegex(self.log(0), r"a connection to its process \(127.0.0.1:\d+\) is refused")
 
 
