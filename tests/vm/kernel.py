@@ -20,7 +20,7 @@ _METAPACKAGES = ("linux-image-amd64", "linux-image-virtual")
 
 # crc32_generic: without it `rdma link add` fails with "No such file or directory".
 _MODULES = ("virtio_pci", "virtio_net", "9p", "9pnet_virtio", "crc32_generic", "rdma_rxe",
-            "ib_uverbs", "rdma_ucm", "sch_netem")
+            "ib_uverbs", "rdma_ucm", "sch_netem", "sch_ingress", "cls_u32", "act_gact")
 
 
 class Missing(Exception):
