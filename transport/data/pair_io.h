@@ -96,6 +96,10 @@ class PairIo {
   int post_return_probe(uint32_t pair, uint32_t epoch, uint64_t wr_id) const;
   // In which epoch the peer's last return probe has arrived.
   uint32_t peer_probed(uint32_t pair) const;
+  // Whether the HCA reads a statement until its completion, since it does not take it inline.
+  bool reads_statement_later(uint32_t carrier) const {
+    return sizeof(wire::PairStatement) > at(carrier).inline_bytes;
+  }
   // Writes a statement into the peer's tables over the pair `carrier`. Returns an errno value.
   int post_statement(uint32_t carrier, const wire::PairStatement& statement, uint64_t wr_id) const;
   // What the peer has written about the pair last.

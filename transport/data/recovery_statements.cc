@@ -93,7 +93,7 @@ void Recovery::state(uint32_t index, Clock::time_point now) {
     return by.agreement.on_failure({wire::PairReason::kPost});
   }
   ++by.reserved;
-  pair.stated_over = carrier;
+  if (io_.reads_statement_later(*carrier)) pair.stated_over = carrier;
 }
 
 // Takes the usable pairs in turn, since one of them may be lost without anybody knowing it yet.

@@ -317,10 +317,11 @@ struct PairStatement {
   uint8_t reserved0;
   // Of the end's port, with which it has connected the pair last.
   PortAddress address;
-  uint8_t reserved1[12];
+  uint8_t reserved1[4];
   uint32_t serial_last;
 };
-static_assert(sizeof(PairStatement) == 64 && offsetof(PairStatement, serial_last) == 60);
+// No more than the 60 bytes that a sender posts inline.
+static_assert(sizeof(PairStatement) == 56 && offsetof(PairStatement, serial_last) == 52);
 static_assert(offsetof(PairStatement, address) == 26);
 
 // Whether this version knows all that a statement has set, and it is whole.
@@ -333,10 +334,10 @@ constexpr bool is_known(const PairStatement& statement) {
          reserved == 0;
 }
 
-// What both ends state about a pair.
+// What both ends state about a pair. No statement crosses a cache line.
 struct PairStatements {
-  PairStatement of_sender;
-  PairStatement of_receiver;
+  alignas(64) PairStatement of_sender;
+  alignas(64) PairStatement of_receiver;
 };
 
 // Of a probe that shows whether a path carries data: at least a packet of the largest MTU.
@@ -362,7 +363,6 @@ struct Tables {
   std::array<PairStatements, kMaxQps> pairs;
 };
 static_assert(sizeof(Tables) == kSlots * (64 + 8) + kProbeBytes + kMaxQps * (8 + 2 * 64));
-static_assert(offsetof(Tables, pairs) % 64 == 0);  // no statement crosses a cache line
 
 // The 32 bits of immediate data that end each chunk of a message, from the least significant bit:
 //   bits 0-8    slot

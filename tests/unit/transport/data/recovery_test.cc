@@ -87,7 +87,7 @@ TEST_F(RecoveryTest, StatementIsLost_ItIsRepeated) {
 }
 
 // The cause comes with another completion, or with an event.
-// Statements may be longer than what an HCA sends inline, which then reads them after the post.
+// An HCA that sends nothing inline reads them after the post.
 TEST_F(RecoveryTest, StatementMayStillBeRead_TheNextOneDoesNotOverwriteIt) {
   const wire::PairStatement& own = (*sender.tables)->pairs[1].of_sender;
   bed.fail_pair(sender, 1);

@@ -266,7 +266,7 @@ TEST_F(FrameChannelTest, PairStatement_WithFieldsThatThisVersionDoesNotKnow_IsRe
             static_cast<wire::PairReason>(static_cast<uint8_t>(wire::kLastPairReason) + 1);
       },
       [](wire::PairStatement& statement) { statement.reserved0 = 1; },
-      [](wire::PairStatement& statement) { statement.reserved1[11] = 1; },
+      [](wire::PairStatement& statement) { statement.reserved1[3] = 1; },
       [](wire::PairStatement& statement) { statement.address.reserved = 1; },
       [](wire::PairStatement& statement) { statement.address.flags = 2; },
   };
