@@ -84,7 +84,7 @@ long long Handshake::seconds_without_progress() const {
 
 void Handshake::log_stall(const std::string& text) {
   stalled_ = true;
-  const std::optional<int> left_out = all_.episodes_.warn("stalled handshake", now());
+  const std::optional<int> left_out = all_.episodes.warn("stalled handshake", now());
   if (left_out) {
     GDR_WARN("watchdog: %s%s", text.c_str(), left_out_text(*left_out).c_str());
   } else {

@@ -44,8 +44,7 @@ class HandshakeRegistry {
 
   // Peers that are pending at all listeners. Each holds a descriptor of the process.
   std::atomic<int> pending_peers{0};
-  // Whether a peer of another wire version has been logged.
-  std::atomic<bool> logged_other_version{false};
+  Episodes episodes;
 
  private:
   friend class Handshake;
@@ -55,7 +54,6 @@ class HandshakeRegistry {
   const Now now_;
   const std::chrono::seconds watchdog_;
   Watcher* const watcher_;
-  Episodes episodes_;
   std::mutex mutex_;  // guards all that follows
   std::set<Handshake*> all_;
 };

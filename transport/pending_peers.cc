@@ -175,7 +175,7 @@ void PendingPeers::refuse_version(Peer& peer, const uint8_t* bytes) {
   const std::string text = "the sender runs wire version " + std::to_string(header.version) +
                            ", the receiver " + std::to_string(wire::kWireVersion) +
                            ". Fix: install the same nccl-net-gdr on every node";
-  if (!handshakes_.logged_other_version.exchange(true)) {
+  if (handshakes_.episodes.warn("wire version", handshakes_.now())) {
     GDR_WARN("%s refused on the handshake port: %s",
              to_string(peer_address(peer.channel.fd())).c_str(), text.c_str());
   }

@@ -1,5 +1,6 @@
 #include "transport/data/episodes.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace gdr::transport {
@@ -12,9 +13,10 @@ constexpr std::chrono::hours kForgotten{1};
 std::optional<int> Episodes::warn(const std::string& cause, Clock::time_point now, int severity,
                                   bool counts, Clock::duration pause) {
   std::lock_guard lock(mutex_);
-  std::erase_if(episodes_,
-                [now](const auto& one) { return now - one.second.warned_at >= kForgotten; });
-  const auto [found, is_new] = episodes_.try_emplace(cause, Episode{now, severity});
+  std::erase_if(episodes_, [now](const auto& one) {
+    return now - one.second.warned_at >= std::max<Clock::duration>(one.second.pause, kForgotten);
+  });
+  const auto [found, is_new] = episodes_.try_emplace(cause, Episode{now, severity, pause});
   Episode& episode = found->second;
   if (is_new) return 0;
   if (now - episode.warned_at < pause && severity <= episode.severity) {
@@ -24,6 +26,11 @@ std::optional<int> Episodes::warn(const std::string& cause, Clock::time_point no
   episode.warned_at = now;
   episode.severity = severity;
   return std::exchange(episode.left_out, 0);
+}
+
+void Episodes::end(const std::string& cause) {
+  std::lock_guard lock(mutex_);
+  episodes_.erase(cause);
 }
 
 std::string left_out_text(int left_out) {

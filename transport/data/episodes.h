@@ -15,17 +15,21 @@ namespace gdr::transport {
 class Episodes {
  public:
   static constexpr std::chrono::minutes kMinute{1};
+  static constexpr Clock::duration kForGood = Clock::duration::max();
 
   // A warning of that cause is due. Nothing: it is left out. Else how many were since the last one.
   // severity: a greater one than that of the last warning is not left out. counts: it is not only
   // another effect of what has been counted already.
   std::optional<int> warn(const std::string& cause, Clock::time_point now, int severity = 0,
                           bool counts = true, Clock::duration pause = kMinute);
+  // The cause is over: if it comes again, a warning is due.
+  void end(const std::string& cause);
 
  private:
   struct Episode {
     Clock::time_point warned_at;
     int severity;
+    Clock::duration pause;
     int left_out = 0;
   };
 

@@ -71,20 +71,16 @@ void FailureLog::path_lost(const PeerLink& link, size_t connections, Clock::time
       lost.c_str(), counted(connections, "connection").c_str(), link.peer().host.c_str());
 }
 
+bool FailureLog::is_first(const std::string& cause) {
+  return episodes_.warn(cause, Clock::now(), 0, true, Episodes::kForGood).has_value();
+}
+
 void FailureLog::warn_once(const std::string& cause, const std::string& text) {
-  bool first = false;
-  {
-    std::lock_guard lock(mutex_);
-    first = logged_.insert(cause).second;
-  }
-  write_line(first, text);
+  write_line(is_first(cause), text);
 }
 
 void FailureLog::note_once(const std::string& cause, const std::string& text) {
-  {
-    std::lock_guard lock(mutex_);
-    if (!logged_.insert(cause).second) return;
-  }
+  if (!is_first(cause)) return;
   GDR_INFO(log::kInit | log::kNet, "%s", text.c_str());  // NCCL_DEBUG=INFO alone shows the first
 }
 

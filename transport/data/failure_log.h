@@ -4,8 +4,6 @@
 
 #include <chrono>
 #include <cstddef>
-#include <mutex>
-#include <set>
 #include <string>
 
 #include "base/result.h"
@@ -64,9 +62,9 @@ class FailureLog {
   void note_once(const std::string& cause, const std::string& text);
 
  private:
+  bool is_first(const std::string& cause);
+
   Episodes& episodes_;
-  std::mutex mutex_;              // guards all that follows
-  std::set<std::string> logged_;  // by warn_once and note_once
 };
 
 }  // namespace gdr::transport

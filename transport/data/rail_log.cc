@@ -14,6 +14,8 @@ static_assert(static_cast<int>(LossEffect::kWaits) == kWorstOfAPort);
 // How long losses and returns are collected for one line.
 constexpr std::chrono::seconds kCollected{1};
 
+std::string stays_lost_cause(const std::string& port) { return "stays lost " + port; }
+
 }  // namespace
 
 void RailLog::lost(const RailLoss& loss, Clock::time_point now) {
@@ -50,11 +52,8 @@ void RailLog::late(const std::string& port_name, const std::string& peer,
 }
 
 void RailLog::stays_lost(const std::string& port, const std::string& peer,
-                         const std::string& reason) {
-  {
-    std::lock_guard lock(mutex_);
-    if (std::exchange(ports_[port].stays_lost, true)) return;
-  }
+                         const std::string& reason, Clock::time_point now) {
+  if (!episodes_.warn(stays_lost_cause(port), now, 0, true, Episodes::kForGood)) return;
   GDR_WARN("%s", stays_lost_text(port, peer, reason).c_str());
 }
 
@@ -101,7 +100,8 @@ void RailLog::write_losses(const std::string& name, Port& port) {
 
 void RailLog::write_return(const std::string& name, Port& port) {
   const Return back = *std::exchange(port.back, std::nullopt);
-  port.is_lost = port.stays_lost = false;
+  port.is_lost = false;
+  episodes_.end(stays_lost_cause(name));
   const auto away = std::chrono::duration_cast<std::chrono::milliseconds>(back.away);
   GDR_INFO(log::kInit | log::kNet, "%s <-> %s: the rail is used again after %s", name.c_str(),
            ports_text(back.peers).c_str(), seconds_text(away).c_str());

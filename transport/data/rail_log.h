@@ -41,7 +41,8 @@ class RailLog {
   static constexpr std::chrono::minutes kLateEpisode{10};
   // A rail of an active port has not returned for long. Warned of at once, and once until one of
   // the port's rails returns.
-  void stays_lost(const std::string& port, const std::string& peer, const std::string& reason);
+  void stays_lost(const std::string& port, const std::string& peer, const std::string& reason,
+                  Clock::time_point now);
   // Writes what has been collected for a second. Called at deadline(), or some time later.
   void on_tick(Clock::time_point now);
   Clock::time_point deadline() const {
@@ -68,12 +69,10 @@ class RailLog {
     // Written.
     std::map<std::string, Clock::time_point> lost_peers;  // that are not reached yet, since when
     bool is_lost = false;                                 // no rail of it has returned since
-    bool stays_lost = false;                              // which was warned of
   };
 
   void write_losses(const std::string& name, Port& port);
-  static void write_return(const std::string& name, Port& port);
-
+  void write_return(const std::string& name, Port& port);
   void update_deadline();
 
   Episodes& episodes_;

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <pthread.h>
-#include <sys/epoll.h>
 #include <sys/eventfd.h>
 
 #include <algorithm>
@@ -56,7 +55,7 @@ bool concerns_port(ibv_event_type type) {
   return type == IBV_EVENT_PORT_ERR || type == IBV_EVENT_PORT_ACTIVE;
 }
 
-bool add_to_epoll(int epoll, int fd, uint32_t events = EPOLLIN) {
+bool add_to_epoll(int epoll, int fd, uint32_t events) {
   epoll_event event{};
   event.events = events;
   event.data.fd = fd;
@@ -76,7 +75,7 @@ Result<std::unique_ptr<Watcher>> Watcher::start(std::chrono::seconds watchdog, b
                                                 const sockaddr_storage& address) {
   UniqueFd epoll = UniqueFd::of_this_process([] { return epoll_create1(EPOLL_CLOEXEC); });
   UniqueFd wake = UniqueFd::of_this_process([] { return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); });
-  if (!epoll.valid() || !wake.valid() || !add_to_epoll(epoll.get(), wake.get())) {
+  if (!epoll.valid() || !wake.valid() || !add_to_epoll(epoll.get(), wake.get(), EPOLLIN)) {
     return fail_errno(Code::kSystem, "creating the watcher's descriptors failed", errno);
   }
   Result<ListeningSocket> reopen{};
@@ -94,7 +93,7 @@ Watcher::Watcher(UniqueFd epoll, UniqueFd wake, ListeningSocket reopen,
       watchdog_(watchdog),
       reopen_port_(std::move(reopen)) {
   // EPOLLET: connections that cannot be accepted would wake the thread all the time.
-  (void)add_to_epoll(epoll_.get(), reopen_port_.fd(), EPOLLIN | EPOLLET);
+  if (reopen_port_.fd() >= 0) watch_fd(reopen_port_.fd(), EPOLLIN | EPOLLET);
   // The thread inherits the mask: the application's signals must be delivered to its own threads.
   const BlockedSignals blocked;
   thread_ = std::thread([this] { run(); });
@@ -116,12 +115,13 @@ void Watcher::wake_up() {
 }
 
 // Where epoll refuses a descriptor (fs.epoll.max_user_watches), each tick reads it instead.
-void Watcher::watch_fd(int fd) {
-  if (add_to_epoll(epoll_.get(), fd)) return;
-  GDR_WARN(
-      "watching a file descriptor failed (errno %d); it is looked at once a second instead, so "
-      "that a peer that dies is noticed a little later. Fix: raise fs.epoll.max_user_watches",
-      errno);
+void Watcher::watch_fd(int fd, uint32_t events) {
+  if (add_to_epoll(epoll_.get(), fd, events)) return;
+  const std::string error = std::to_string(errno);
+  warn_once("epoll: errno " + error,
+            "watching a file descriptor failed (errno " + error +
+                "); such descriptors are looked at once a second instead, so that a peer that dies "
+                "is noticed a little later. Fix: raise fs.epoll.max_user_watches");
   std::lock_guard lock(mutex_);
   polled_.insert(fd);
 }
@@ -431,7 +431,7 @@ RecoveryHooks Watcher::recovery_hooks() {
               },
           .rail_stays_lost =
               [this](const std::string& port, const std::string& peer, const std::string& reason) {
-                rails_.stays_lost(port, peer, reason);
+                rails_.stays_lost(port, peer, reason, Clock::now());
               },
           .port_suspected = [this](const std::string& port) { moved_counters_.read_soon(port); }};
 }
@@ -509,28 +509,17 @@ void Watcher::tick(Clock::time_point now) {
   tick_recoveries(now, true);
   const std::vector<std::shared_ptr<PeerLink>> all = links();
   for (const auto& link : all) {
+    const bool was_deaf = link->deaf();
     if (link->on_tick(now)) watch_fd(link->fd());
     next_deadline_ = std::min(next_deadline_, link->deadline());
-  }
-  next_deadline_ = std::max(next_deadline_, now + kShortestTick);
-  report_lost_paths(all, now);
-  run_task();
-  if (watchdog_.check(all, now)) process_counters_.count_stall();
-}
-
-void Watcher::report_lost_paths(const std::vector<std::shared_ptr<PeerLink>>& links,
-                                Clock::time_point now) {
-  std::set<const PeerLink*> deaf;
-  for (const auto& link : links) {
-    if (!link->deaf()) continue;
-    deaf.insert(link.get());
-    if (reported_.contains(link.get())) continue;
-    const auto connections = std::count_if(links.begin(), links.end(), [&](const auto& other) {
-      return other->peer().host == link->peer().host;
-    });
+    if (was_deaf || !link->deaf()) continue;
+    const auto connections = std::ranges::count_if(
+        all, [&](const auto& other) { return other->peer().host == link->peer().host; });
     failures_.path_lost(*link, static_cast<size_t>(connections), now);
   }
-  reported_ = std::move(deaf);
+  next_deadline_ = std::max(next_deadline_, now + kShortestTick);
+  run_task();
+  if (watchdog_.check(all, now)) process_counters_.count_stall();
 }
 
 void Watcher::log_failure(const PeerLink& link) {

@@ -4,6 +4,8 @@
 // for a probe, and through the Recovery of a connection.
 #pragma once
 
+#include <sys/epoll.h>
+
 #include <atomic>
 #include <chrono>
 #include <functional>
@@ -125,7 +127,7 @@ class Watcher {
   void on_port_event(const HcaContext& hca, const ibv_async_event& event, const std::string& text);
   std::vector<Watched> watched_with(const EventSource& source);
   bool gives_way(const HcaContext* hca, bool if_busy, Clock::time_point deadline);
-  void watch_fd(int fd);
+  void watch_fd(int fd, uint32_t events = EPOLLIN);
   void leave_fd(int fd);
   std::set<int> polled();
   void wake_up();
@@ -135,8 +137,6 @@ class Watcher {
   void have_made(const std::shared_ptr<Recovery>& recovery, const Recovery::Due& due);
   void log_moved_counters(std::chrono::milliseconds patience);
   void log_what_is_left();
-  void report_lost_paths(const std::vector<std::shared_ptr<PeerLink>>& links,
-                         Clock::time_point now);
   std::vector<std::shared_ptr<PeerLink>> links();
   std::vector<std::shared_ptr<Recovery>> recoveries();
 
@@ -165,7 +165,6 @@ class Watcher {
   Clock::time_point next_deadline_ = Clock::time_point::max();
   Clock::time_point next_recovery_ = Clock::time_point::max();
   ReopenPort reopen_port_;
-  std::set<const PeerLink*> reported_;  // deaf links whose loss of the path has been logged
   // Threads of their own, which end before all above that they use. One stops queue pairs of each
   // HCA, so that none waits for the firmware of another.
   SlowPaths slow_paths_;  // the reviver's

@@ -259,8 +259,9 @@ TEST_F(RailLogTest, RailIsLate_IsWarnedOfEveryTenMinutes) {
 
 TEST_F(RailLogTest, RailStaysLost_IsWarnedOfOnceUntilItReturns) {
   lose();
-  for (int i = 0; i < 2; ++i) log.stays_lost("rail", "b peer", "the reason. Fix: the fix");
-  log.stays_lost("rail", "c peer", "the reason");
+  for (int i = 0; i < 2; ++i) log.stays_lost("rail", "b peer", "the reason. Fix: the fix", now);
+  now += std::chrono::hours(2);
+  log.stays_lost("rail", "c peer", "the reason", now);
   EXPECT_EQ(
       lines
           .warnings("rail <-> b peer cannot be used again, although the port is active; it is "
@@ -269,7 +270,7 @@ TEST_F(RailLogTest, RailStaysLost_IsWarnedOfOnceUntilItReturns) {
       1u);
   EXPECT_EQ(lines.warnings("cannot be used again").size(), 1u);
   use_again();
-  log.stays_lost("rail", "b peer", "the reason");
+  log.stays_lost("rail", "b peer", "the reason", now);
   EXPECT_EQ(lines.warnings("cannot be used again").size(), 2u);
 }
 

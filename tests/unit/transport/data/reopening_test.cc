@@ -128,6 +128,9 @@ TEST_F(ReopeningTest, SomethingBetweenRefuses_LinkGoesOn) {
   EXPECT_FALSE(sender.link->failed());
   EXPECT_TRUE(sender.link->probe_wanted());
   EXPECT_TRUE(wait_for([&] { return log.warnings("the handshake socket is lost").size() == 1; }));
+  const auto next_tick = Clock::now() + milliseconds(1100);
+  EXPECT_TRUE(wait_for([&] { return Clock::now() > next_tick; }));
+  EXPECT_EQ(log.lines("the handshake socket is lost").size(), 1u) << "of this link, for good";
 }
 
 // As one that has closed the connection after a failure, or that has the port of one that ended.

@@ -90,7 +90,10 @@ TEST(Watcher, EpollRefusesTheEventsOfAnHca_TheyAreReadOnceASecond) {
     auto watcher = Watcher::start(std::chrono::seconds(0)).value();
     watcher->add(watched.link, {{&cq}});
     watcher->add_hca(hca);
-    EXPECT_EQ(log.warnings("max_user_watches").size(), 1u);
+    auto other = std::make_shared<PeerLink>(FrameChannel(UniqueFd(dup(fileno(file)))), "c", "end");
+    watcher->add(other, {});
+    watcher->remove(other.get());
+    EXPECT_EQ(log.warnings("max_user_watches").size(), 1u) << "of all descriptors";
     EXPECT_TRUE(wait_for([&] { return watched.link->failed(); }));
     watcher->remove(watched.link.get());
   }
