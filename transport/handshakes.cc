@@ -36,10 +36,15 @@ void HandshakeRegistry::remove(Handshake* handshake) {
 bool HandshakeRegistry::free_abandoned() {
   const Clock::time_point now = now_();
   std::vector<std::shared_ptr<void>> held;
-  std::lock_guard lock(mutex_);
-  for (Handshake* handshake : all_) handshake->expire_if_abandoned(now, &held);
+  bool are_any = false;
+  {
+    std::lock_guard lock(mutex_);
+    for (Handshake* handshake : all_) handshake->expire_if_abandoned(now, &held);
+    are_any = !all_.empty();
+  }
+  // Without the mutex, for which calls of NCCL's wait: destroying may block.
   if (!held.empty() && watcher_ != nullptr) watcher_->destroy(std::move(held));
-  return !all_.empty();
+  return are_any;
 }
 
 Handshake::Handshake(HandshakeRegistry& all, Owner owner) : all_(all), owner_(std::move(owner)) {

@@ -42,8 +42,10 @@ bool BlockingCalls::start() {
   return true;
 }
 
-// An exception would end the process. The watcher asks again for what was not done.
+// An exception would end the process. The watcher asks again for what was not done, about once a
+// second.
 void BlockingCalls::run() {
+  bool logged = false;
   std::unique_lock lock(mutex_);
   for (;;) {
     changed_.wait(lock, [this] { return stopping_ || !waiting_.empty(); });
@@ -53,8 +55,14 @@ void BlockingCalls::run() {
     lock.unlock();
     try {
       call();
+      logged = false;
     } catch (const std::exception& error) {
-      GDR_WARN("%s: a call failed, and is tried again: %s", thread_name_, error.what());
+      if (!std::exchange(logged, true)) {
+        GDR_WARN(
+            "%s: a call failed, and is tried again: %s. Fix: raise the memory limit of the process "
+            "or its container",
+            thread_name_, error.what());
+      }
     }
     call = nullptr;
     lock.lock();

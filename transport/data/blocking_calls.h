@@ -22,6 +22,7 @@ class BlockingCalls {
 
   // Has a call made, after those that were added before. The first one starts the thread, which
   // inherits the caller's signal mask. Where no thread can be started, makes the call itself.
+  // Throws what that throws, or std::bad_alloc, with which the call is not made.
   void add(std::function<void()> call);
 
  private:

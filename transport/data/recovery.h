@@ -227,6 +227,8 @@ class Recovery {
   };
   // Called about once a second, and at deadline().
   Due on_tick(Clock::time_point now);
+  // Nobody makes what is left of those calls: there is no memory. The next tick asks again.
+  void take_back(const Due& due);
   // When on_tick must be called at the latest; Clock::time_point::max() when nothing is due.
   Clock::time_point deadline() const {
     return Clock::time_point(Clock::duration(deadline_.load(std::memory_order_acquire)));

@@ -30,12 +30,17 @@ Recovery::Due Recovery::on_tick(Clock::time_point now) {
   if (closed_ || !recovers_) return {};
   if (!link_->failed()) read_statements(now);
   run(now);
-  Due due{claim_stops(now)};
-  if (claim_revivals(now) || !ports_to_query(now).empty()) {
-    due.revives = !std::exchange(asked_to_revive_, true);
-  }
+  const bool revives = claim_revivals(now) || !ports_to_query(now).empty();
+  Due due{claim_stops(now)};  // from here on nothing is allocated
+  due.revives = revives && !std::exchange(asked_to_revive_, true);
   update_deadline(now);
   return due;
+}
+
+void Recovery::take_back(const Due& due) {
+  std::lock_guard lock(mutex_);
+  for (const Due::Stop& stop : due.stops) pairs_[stop.pair].stopping = false;
+  if (due.revives) asked_to_revive_ = false;
 }
 
 // Takes every step that is due and does not block, and what follows from them. On a connection that

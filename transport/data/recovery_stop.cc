@@ -32,6 +32,7 @@ std::vector<Recovery::Due::Stop> Recovery::claim_stops(Clock::time_point now) {
   std::vector<Due::Stop> due;
   for (uint32_t i = 0; i < pairs_.size(); ++i) {
     if (!is_stop_due(i, now)) continue;
+    if (due.empty()) due.reserve(pairs_.size());  // before the first claim
     due.push_back({i, io_.rails()[io_.rail(i)].device().hca.get()});
     claim_stop(i);
   }
@@ -43,9 +44,10 @@ void Recovery::claim_stop(uint32_t index) {
   arrivals_[index].stopped.store(true, std::memory_order_release);
 }
 
+// A claim that was taken back may have been made again by another call, or done.
 void Recovery::stop(uint32_t index) {
   std::unique_lock lock(mutex_);
-  if (!closed_) stop_claimed(index, lock);
+  if (!closed_ && pairs_[index].stopping) stop_claimed(index, lock);
 }
 
 // Without the mutex: firmware may not answer. Until it has, the pair is lost and not down, and the

@@ -481,13 +481,16 @@ void Watcher::tick_recoveries(Clock::time_point now, bool all) {
   }
 }
 
-void Watcher::have_made(const std::shared_ptr<Recovery>& recovery, const Recovery::Due& due) {
+void Watcher::have_made(const std::shared_ptr<Recovery>& recovery, const Recovery::Due& due) try {
   for (const Recovery::Due::Stop& stop : due.stops) {
     BlockingCalls& stopper = stoppers_.try_emplace(stop.hca, "gdr-stopper").first->second;
     stopper.add([recovery, pair = stop.pair] { recovery->stop(pair); });
   }
   if (!due.revives) return;
   reviver_.add([this, recovery] { recovery->revive_pairs(Clock::now(), slow_paths_); });
+} catch (const std::exception&) {
+  recovery->take_back(due);
+  throw;
 }
 
 std::vector<std::shared_ptr<PeerLink>> Watcher::links() {

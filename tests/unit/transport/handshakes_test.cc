@@ -2,11 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <memory>
 #include <thread>
 #include <vector>
 
 #include "tests/fakes/recorded_log.h"
+#include "tests/unit/transport/comm_pair.h"
+#include "tests/unit/transport/no_threads.h"
+#include "transport/data/watcher.h"
 
 namespace gdr::transport {
 namespace {
@@ -108,6 +112,28 @@ TEST_F(HandshakesTest, NotCalledForMinutes_IsReleasedOnceAndCallsFail) {
   auto call = handshake->begin_call("connect");
   ASSERT_FALSE(call);
   EXPECT_EQ(call.error().code, Code::kInvalidUsage);
+}
+
+// What is destroyed may wait for another handshake's call, or for firmware.
+TEST_F(HandshakesTest, AbandonedWhereNoThreadCanBeStarted_OtherHandshakesGoOnWhileItIsDestroyed) {
+  auto watcher = Watcher::start(seconds(0)).value();
+  std::atomic<Clock::time_point> now{time};  // the watcher asks, too
+  HandshakeRegistry watched{[&] { return now.load(); }, seconds(60), watcher.get()};
+  std::atomic<bool> destroyed = false;
+  const auto destroy = [&](void*) {
+    const Handshake other(watched, {[] { return nullptr; }});
+    destroyed = true;
+  };
+  const auto release = [&] { return std::shared_ptr<void>(nullptr, destroy); };
+  Handshake abandoned(watched, {release, [] { return true; }});
+  wait_once(abandoned);
+  const NoThreads none;
+  now = time + seconds(2);
+  EXPECT_TRUE(wait_for([&] {
+    watched.free_abandoned();
+    return destroyed.load();
+  }));
+  watcher.reset();
 }
 
 TEST_F(HandshakesTest, PeerIsGoneAndItIsNotCalled_IsReleasedAtOnce) {

@@ -5,7 +5,9 @@
 #include <future>
 #include <thread>
 
+#include "tests/fakes/recorded_log.h"
 #include "tests/unit/transport/data/recovery_bed.h"
+#include "tests/unit/transport/no_threads.h"
 
 namespace gdr::transport {
 namespace {
@@ -29,6 +31,55 @@ TEST_F(BlockingCallsTest, PairIsDue_TheTickItselfDoesNotTouchItsQueuePair) {
   sender.recovery->revive_pairs(bed.now(), bed.slow);
   EXPECT_EQ(sender.qp(1)->state, IBV_QPS_RTS);
   EXPECT_FALSE(sender.recovery->on_tick(bed.now()).revives);
+}
+
+// As where the watcher has no memory to pass the calls on.
+TEST_F(BlockingCallsTest, CallsAreTakenBack_TheNextTickAsksForThemAgain) {
+  const Recovery::Due revival = sender.recovery->on_tick(bed.now());
+  sender.recovery->take_back(revival);
+  EXPECT_TRUE(sender.recovery->on_tick(bed.now()).revives);
+  bed.fail_pair(sender, 0);
+  const Recovery::Due lost = sender.recovery->on_tick(bed.now());
+  ASSERT_EQ(lost.stops.size(), 1u);
+  EXPECT_EQ(sender.recovery->on_tick(bed.now()).stops.size(), 0u) << "it was asked for already";
+  sender.recovery->take_back(lost);
+  sender.recovery->stop(0);
+  EXPECT_EQ(sender.qp(0)->state, IBV_QPS_RTS) << "the first of two calls may be made all the same";
+  EXPECT_EQ(sender.recovery->on_tick(bed.now()).stops.size(), 1u);
+  sender.recovery->stop(0);
+  EXPECT_EQ(sender.qp(0)->state, IBV_QPS_ERR);
+}
+
+TEST(BlockingCalls, NoThreadCanBeStarted_TheCallerMakesTheCallUntilOneCan) {
+  BlockingCalls calls("caller");
+  std::thread::id made_by;
+  std::promise<void> made;
+  {
+    const NoThreads none;
+    calls.add([&] { made_by = std::this_thread::get_id(); });
+    EXPECT_EQ(made_by, std::this_thread::get_id());
+  }
+  calls.add([&] {
+    made_by = std::this_thread::get_id();
+    made.set_value();
+  });
+  made.get_future().wait();
+  EXPECT_NE(made_by, std::this_thread::get_id());
+}
+
+TEST(BlockingCalls, CallsFail_OneWarningWithTheFixUntilOneSucceeds) {
+  RecordedLog log;
+  BlockingCalls calls("caller");
+  const auto fail = [] { throw std::bad_alloc(); };
+  std::promise<void> done;
+  for (int i = 0; i < 3; ++i) calls.add(fail);
+  calls.add([] {});
+  calls.add(fail);
+  calls.add([&] { done.set_value(); });
+  done.get_future().wait();
+  ASSERT_EQ(log.warnings().size(), 2u);
+  EXPECT_TRUE(contains_all(log.warnings()[0], {"caller: a call failed, and is tried again: std::",
+                                               "Fix: raise the memory limit"}));
 }
 
 // Firmware that does not answer to the change to ERROR until it is released.
