@@ -34,7 +34,7 @@ Connector::Connector(std::shared_ptr<const TransportOptions> options, Watcher* w
       watcher_(watcher),
       handshake_(handshakes, {[this] {
                                 channel_ = FrameChannel();
-                                probe_.reset();
+                                probe_ = FrameChannel();
                                 return std::shared_ptr<void>(std::move(comm_));
                               },
                               [this] { return is_receiver_gone(); }}) {}
@@ -55,19 +55,10 @@ Result<std::unique_ptr<Connector>> Connector::create(const EndRails& rails,
                        ListenerRails{handle.active_rails, handle.standby_rails});
   if (!comm) return forward_error(comm);
   connector->comm_ = std::move(*comm);
-  if (Status begun = connector->begin_connect(); !begun) {
-    Result<bool> planned = connector->plan_retry(std::move(begun.error()));
-    if (!planned) return forward_error(planned);
-  }
+  Result<bool> begun = connector->channel_.connect(*to, connector->options_->bind_address);
+  if (!begun) begun = connector->plan_retry(std::move(begun.error()));
+  if (!begun) return forward_error(begun);
   return connector;
-}
-
-Status Connector::begin_connect() {
-  Result<UniqueFd> fd = start_connect_tcp(to_, options_->bind_address);
-  if (!fd) return forward_error(fd);
-  channel_ = FrameChannel(std::move(*fd));
-  state_ = State::kConnecting;
-  return {};
 }
 
 // Where the connection has ended before the reply, the next call would connect again. That is in
@@ -76,12 +67,7 @@ bool Connector::is_receiver_gone() {
   const bool has_ended = !channel_.valid() || channel_.has_ended(/*or_broken=*/true);
   if (furthest_ <= State::kConnecting || !has_ended) return false;
   if (replied_) return true;
-  if (!probe_.valid()) {
-    Result<UniqueFd> probe = start_connect_tcp(to_, options_->bind_address);
-    if (!probe) return probe.error().sys_errno == ECONNREFUSED;
-    probe_ = std::move(*probe);
-  }
-  Result<bool> connected = finish_connect_tcp(probe_.get());
+  const Result<bool> connected = probe_.connect(to_, options_->bind_address);
   return !connected && connected.error().sys_errno == ECONNREFUSED;
 }
 
@@ -173,12 +159,12 @@ Result<bool> Connector::plan_retry(Error error) {
 
 Result<bool> Connector::retry_connect() {
   if (handshake_.now() < retry_at_) return false;
-  if (Status status = begin_connect(); !status) return forward_error(status);
+  state_ = State::kConnecting;
   return true;
 }
 
 Result<bool> Connector::finish_connect() {
-  Result<bool> connected = finish_connect_tcp(channel_.fd());
+  Result<bool> connected = channel_.connect(to_, options_->bind_address);
   if (!connected || !*connected) return connected;
   Result<bool> prepared = comm_->prepare();
   if (!prepared || !*prepared) return prepared;

@@ -7,7 +7,6 @@
 #include "transport/data/send_comm.h"
 #include "transport/handshakes.h"
 #include "transport/options.h"
-#include "transport/wire/tcp.h"
 #include "transport/wire/wire.h"
 
 namespace gdr::transport {
@@ -52,7 +51,6 @@ class Connector {
   Result<bool> await_reply();
   Result<bool> connect_queue_pairs();
   Result<bool> send_ready();
-  Status begin_connect();
   bool is_receiver_gone();
   // Plans to connect again after that error, or returns it where that is of no use.
   Result<bool> plan_retry(Error error);
@@ -71,7 +69,7 @@ class Connector {
   std::string last_error_;    // that led to a retry
   std::string likely_cause_;  // of that, and the fix
   FrameChannel channel_;
-  UniqueFd probe_;  // of is_receiver_gone()
+  FrameChannel probe_;  // of is_receiver_gone()
   std::unique_ptr<SendComm> comm_;
   bool replied_ = false;  // the receiver has answered
   bool direct_ = false;   // ReopenTarget::direct

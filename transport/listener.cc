@@ -193,7 +193,7 @@ Result<bool> Listener::connect_queue_pairs() {
 
 void Listener::queue_reply() {
   wire::EndPoint reply = comm_->end_point(secret_);
-  reply.seen_from = fingerprint_of(peer_address(channel_.fd()));
+  reply.seen_from = fingerprint_of(channel_.peer());
   channel_.queue(reply, wire::FrameKind::kReply);
   replied_ = true;
 }

@@ -176,8 +176,8 @@ void PendingPeers::refuse_version(Peer& peer, const uint8_t* bytes) {
                            ", the receiver " + std::to_string(wire::kWireVersion) +
                            ". Fix: install the same nccl-net-gdr on every node";
   if (handshakes_.episodes.warn("wire version", handshakes_.now())) {
-    GDR_WARN("%s refused on the handshake port: %s",
-             to_string(peer_address(peer.channel.fd())).c_str(), text.c_str());
+    GDR_WARN("%s refused on the handshake port: %s", to_string(peer.channel.peer()).c_str(),
+             text.c_str());
   }
   peer.stage = Stage::kRefused;
   peer.channel.queue_text(wire::FrameKind::kRefuse, text);

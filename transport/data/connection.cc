@@ -222,20 +222,20 @@ Result<bool> Connection::change_states() {
 }
 
 // An end that does not open the socket asks only where nothing but the peer's host answers.
-ReopenTarget Connection::reopen_target(int fd, bool direct) const {
-  ReopenTarget target{.from = own_address(fd),
+ReopenTarget Connection::reopen_target(const FrameChannel& channel, bool direct) const {
+  ReopenTarget target{.from = own_address(channel.fd()),
                       .id = {peer_.secret, peer_.sequence_base},
                       .opens = sends_,
                       .direct = direct};
   if (peer_.tcp_port == 0 || !(sends_ || direct)) return target;
-  target.to = peer_address(fd);
+  target.to = channel.peer();
   if (target.to.ss_family != AF_UNSPEC) set_port(&target.to, peer_.tcp_port);
   return target;
 }
 
 void Connection::keep_link(FrameChannel channel, const char* role, bool direct) {
   PeerLinkOptions link_options{.peer = PeerProcess{peer_.host, peer_.pid},
-                               .reopen = reopen_target(channel.fd(), direct),
+                               .reopen = reopen_target(channel, direct),
                                .owner_text = options_->owner_text};
   if (recovers() && recovery_ != nullptr) {
     link_options.on_statement = [recovery = recovery_](const wire::PairStatement& statement) {

@@ -183,7 +183,7 @@ class Connection {
   bool is_known_unreachable(uint32_t pair) const;
   void note_reached_ports() const;
   bool has_rail_use() const;
-  ReopenTarget reopen_target(int fd, bool direct) const;
+  ReopenTarget reopen_target(const FrameChannel& channel, bool direct) const;
   void count_for_process() const;
   void log_rail_use();
   [[gnu::cold]] void log_moved_counters() const;

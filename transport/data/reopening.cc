@@ -87,13 +87,10 @@ Result<std::optional<Frame>> PeerLink::exchange(Clock::time_point now) {
   const ReopenTarget& target = options_.reopen;
   if (!opening_.valid()) {
     opening_since_ = now;
-    Result<UniqueFd> fd = start_connect_tcp(target.to, target.from);
-    if (!fd) return forward_error(fd);
-    opening_ = FrameChannel(std::move(*fd));
     opening_.queue(target.opens ? wire::FrameKind::kReopen : wire::FrameKind::kAsk, &target.id,
                    sizeof(target.id));
   }
-  Result<bool> done = finish_connect_tcp(opening_.fd());
+  Result<bool> done = opening_.connect(target.to, target.from);
   if (done && *done) done = opening_.flush();
   if (!done) return forward_error(done);
   if (!*done) return std::nullopt;

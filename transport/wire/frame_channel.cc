@@ -179,6 +179,18 @@ Result<wire::EndPoint> Frame::end_point() const {
   return end;
 }
 
+Result<bool> FrameChannel::connect(const sockaddr_storage& to, const sockaddr_storage& from) {
+  if (!valid()) {
+    Result<UniqueFd> socket = start_connect_tcp(to, from);
+    if (!socket) return forward_error(socket);
+    socket_ = std::move(*socket);
+    peer_ = to;
+  }
+  Result<bool> connected = finish_connect_tcp(fd());
+  if (!connected) socket_.reset();
+  return connected;
+}
+
 void FrameChannel::queue(wire::FrameKind kind, const void* body, size_t bytes) {
   if (send_error_ != 0) return;
   wire::FrameHeader header{wire::kMagic, wire::kWireVersion, kind, 0, static_cast<uint32_t>(bytes)};

@@ -11,6 +11,7 @@
 
 #include "base/result.h"
 #include "base/unique_fd.h"
+#include "transport/wire/tcp.h"
 #include "transport/wire/wire.h"
 
 namespace gdr::transport {
@@ -38,10 +39,18 @@ struct Frame {
 class FrameChannel {
  public:
   FrameChannel() = default;
-  explicit FrameChannel(UniqueFd socket) : socket_(std::move(socket)) {}
+  explicit FrameChannel(UniqueFd socket)
+      : socket_(std::move(socket)), peer_(peer_address(socket_.get())) {}
 
   int fd() const { return socket_.get(); }
   bool valid() const { return socket_.valid(); }
+  // The address of the other end, also once the connection has ended; of no family where it is not
+  // one of TCP.
+  const sockaddr_storage& peer() const { return peer_; }
+
+  // Without a socket: begins to connect (start_connect_tcp). Returns whether the connection is
+  // there. After an error there is no socket; ECONNREFUSED: nobody listens at `to`.
+  Result<bool> connect(const sockaddr_storage& to, const sockaddr_storage& from);
 
   // Appends a frame to those that flush() sends. A text is cut to wire::kMaxText bytes.
   void queue(wire::FrameKind kind, const void* body, size_t bytes);
@@ -71,6 +80,7 @@ class FrameChannel {
   Status read_available(size_t wanted);
 
   UniqueFd socket_;
+  sockaddr_storage peer_{};
   int send_error_ = 0;  // errno value; nothing is queued any more
   std::vector<uint8_t> outgoing_;
   size_t sent_ = 0;

@@ -149,6 +149,25 @@ TEST_F(ConnectingTest, KeptSocketIsClosed_ItIsOpenedAgain) {
   EXPECT_FALSE(links[0]->failed() || links[1]->failed());
 }
 
+// A reset may come behind the sender's kReady.
+TEST_F(ConnectingTest, SocketIsResetBeforeTheListenerReturnsTheConnection_ItCanBeOpenedAgain) {
+  std::unique_ptr<ReceiveComm> receiver;
+  const auto sender = drive([&] {
+    if (receiver == nullptr) receiver = listener->accept().value();
+    return transport->connect(0, &handle);
+  });
+  ASSERT_TRUE(sender);
+  ASSERT_EQ(receiver, nullptr);
+  const sockaddr reset{AF_UNSPEC, {}};
+  ASSERT_EQ(::connect((*sender)->connection().link().fd(), &reset, sizeof(reset)), 0);
+  ASSERT_TRUE(wait_for([&] {
+    receiver = listener->accept().value();
+    return receiver != nullptr;
+  }));
+  const ReopenTarget& target = receiver->connection().link().reopen_target();
+  EXPECT_EQ(to_string(target.to), to_string((*sender)->connection().link().reopen_target().to));
+}
+
 TEST_F(ConnectingTest, Connect_UsesTheTicketInTheHandleUntilItIsDone) {
   begin();
   const uint64_t ticket = handle.connect_ticket;
