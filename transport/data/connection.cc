@@ -224,7 +224,8 @@ Result<bool> Connection::change_states() {
 // An end that does not open the socket asks only where nothing but the peer's host answers.
 ReopenTarget Connection::reopen_target(const FrameChannel& channel, bool direct) const {
   ReopenTarget target{.from = own_address(channel.fd()),
-                      .id = {peer_.secret, peer_.sequence_base},
+                      .own = wire::proof_of(sends_, peer_.secret, peer_.sequence_base),
+                      .peers = wire::proof_of(!sends_, peer_.secret, peer_.sequence_base),
                       .opens = sends_,
                       .direct = direct};
   if (peer_.tcp_port == 0 || !(sends_ || direct)) return target;

@@ -35,7 +35,7 @@ std::string to_string(const PeerProcess& process);  // "process 4711 on nodeB"
 struct ReopenTarget {
   sockaddr_storage from{};
   sockaddr_storage to{};  // of no family: this end only waits to be asked
-  wire::ConnectionId id{};
+  wire::EndProof own{}, peers{};
   bool opens = false;  // this end opened the socket, and opens it again. The other end only asks
   // Nothing between the ends replaces addresses, so that it is the peer's host which refuses a
   // connection.
@@ -181,6 +181,7 @@ class PeerLink {
   void send_frame(wire::FrameKind kind, const std::string& text);
   void on_peer_gone(const std::string& reason, Clock::time_point end);
   bool ask(Clock::time_point now);
+  bool is_peers(const Frame& answer) const;
   Result<std::optional<Frame>> exchange(Clock::time_point now);
   void end_attempt(int err, Clock::time_point now);
   bool use(FrameChannel channel);

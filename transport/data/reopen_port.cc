@@ -52,10 +52,9 @@ bool ReopenPort::read(Peer& peer, std::vector<Request>* requests) {
   Result<std::optional<Frame>> frame = peer.channel.receive();
   if (!frame) return false;
   if (!frame->has_value()) return true;
-  const auto id = (*frame)->connection_id();
-  const bool asks = (*frame)->kind == wire::FrameKind::kAsk;
-  if (id && (asks || (*frame)->kind == wire::FrameKind::kReopen)) {
-    requests->push_back(Request{std::move(peer.channel), *id, asks});
+  const auto proof = (*frame)->proof();
+  if (proof && (*frame)->kind == wire::FrameKind::kReopen) {
+    requests->push_back(Request{std::move(peer.channel), *proof});
   }
   return false;
 }

@@ -22,8 +22,7 @@ class ReopenPort {
 
   struct Request {
     FrameChannel channel;
-    wire::ConnectionId id;
-    bool asks;  // kAsk: of a receiver
+    wire::EndProof proof;
   };
   // Accepts what waits at the socket, and returns what peers ask for. Called when fd() has become
   // readable, and at deadline().

@@ -62,7 +62,7 @@ bool PeerLink::ask(Clock::time_point now) {
     ask_at_ = now + std::max<Clock::duration>(kAnswerPoll, (now - opening_since_) / 4);
     return false;
   }
-  const bool known = frame && frame->has_value() && (*frame)->kind == wire::FrameKind::kKnown;
+  const bool known = frame && frame->has_value() && is_peers(**frame);
   if (known && target.opens) return use(std::move(opening_));
   end_attempt(frame ? 0 : frame.error().sys_errno, now);
   if (known) {
@@ -83,12 +83,16 @@ bool PeerLink::ask(Clock::time_point now) {
   return false;
 }
 
+// What another process answers at the peer's port counts for nothing.
+bool PeerLink::is_peers(const Frame& answer) const {
+  return answer.kind == wire::FrameKind::kKnown && answer.proof() == options_.reopen.peers;
+}
+
 Result<std::optional<Frame>> PeerLink::exchange(Clock::time_point now) {
   const ReopenTarget& target = options_.reopen;
   if (!opening_.valid()) {
     opening_since_ = now;
-    opening_.queue(target.opens ? wire::FrameKind::kReopen : wire::FrameKind::kAsk, &target.id,
-                   sizeof(target.id));
+    opening_.queue(wire::FrameKind::kReopen, &target.own, sizeof(target.own));
   }
   Result<bool> done = opening_.connect(target.to, target.from);
   if (done && *done) done = opening_.flush();
@@ -108,7 +112,8 @@ void PeerLink::end_attempt(int err, Clock::time_point now) {
 
 // What the end that does not open the socket asks is answered, and shows that its socket has ended.
 bool PeerLink::on_reopened(FrameChannel channel) {
-  channel.queue_text(wire::FrameKind::kKnown, "");
+  const wire::EndProof& own = options_.reopen.own;
+  channel.queue(wire::FrameKind::kKnown, &own, sizeof(own));
   if (!options_.reopen.opens) return use(std::move(channel));
   (void)channel.flush();
   (void)shutdown(fd_, SHUT_RDWR);

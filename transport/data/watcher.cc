@@ -62,13 +62,6 @@ bool add_to_epoll(int epoll, int fd, uint32_t events) {
   return epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-// Takes no time that depends on where they differ.
-bool is_same(const wire::ConnectionId& a, const wire::ConnectionId& b) {
-  uint64_t difference = a.sequence_base ^ b.sequence_base;
-  for (size_t i = 0; i < a.secret.size(); ++i) difference |= a.secret[i] ^ b.secret[i];
-  return difference == 0;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Watcher>> Watcher::start(std::chrono::seconds watchdog, bool events_fail,
@@ -297,19 +290,16 @@ void Watcher::on_ready(int fd, bool has_ended) {
   }
 }
 
-// Looks at all links, whatever the first ones are.
-std::shared_ptr<PeerLink> Watcher::find(const ReopenPort::Request& request) {
-  std::shared_ptr<PeerLink> found;
+std::shared_ptr<PeerLink> Watcher::find(const wire::EndProof& proof) {
   for (const auto& link : links()) {
-    const ReopenTarget& end = link->reopen_target();
-    if (is_same(end.id, request.id) && end.opens == request.asks) found = link;
+    if (link->reopen_target().peers == proof) return link;
   }
-  return found;
+  return nullptr;
 }
 
 void Watcher::take_reopened(Clock::time_point now) {
   for (ReopenPort::Request& request : reopen_port_.step(now)) {
-    const std::shared_ptr<PeerLink> link = find(request);
+    const std::shared_ptr<PeerLink> link = find(request.proof);
     if (link == nullptr) {
       request.channel.queue_text(wire::FrameKind::kUnknown, "");
       (void)request.channel.flush();

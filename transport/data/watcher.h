@@ -120,7 +120,7 @@ class Watcher {
   int wait_milliseconds();
   void on_ready(int fd, bool has_ended = false);
   void take_reopened(Clock::time_point now);
-  std::shared_ptr<PeerLink> find(const ReopenPort::Request& request);
+  std::shared_ptr<PeerLink> find(const wire::EndProof& proof);
   bool on_hca_event(const HcaContext& hca, bool has_ended);
   void take_event(const HcaContext& hca, const ibv_async_event& event, const std::string& what);
   void on_fatal_event(const HcaContext& hca, const ibv_async_event& event, const std::string& text);

@@ -25,8 +25,8 @@ size_t max_body_bytes(wire::FrameKind kind) {
     case wire::FrameKind::kPair:
       return sizeof(wire::PairStatement);
     case wire::FrameKind::kReopen:
-    case wire::FrameKind::kAsk:
-      return sizeof(wire::ConnectionId);
+    case wire::FrameKind::kKnown:
+      return sizeof(wire::EndProof);
     case wire::FrameKind::kReady:
       return 1;
     default:
@@ -157,11 +157,11 @@ std::optional<wire::PairStatement> Frame::pair_statement() const {
   return wire::is_known(statement) ? std::optional(statement) : std::nullopt;
 }
 
-std::optional<wire::ConnectionId> Frame::connection_id() const {
-  wire::ConnectionId id;
-  if (body.size() != sizeof(id)) return {};
-  std::memcpy(&id, body.data(), sizeof(id));
-  return id;
+std::optional<wire::EndProof> Frame::proof() const {
+  wire::EndProof proof;
+  if (body.size() != sizeof(proof)) return {};
+  std::memcpy(&proof, body.data(), sizeof(proof));
+  return proof;
 }
 
 Result<wire::EndPoint> Frame::end_point() const {

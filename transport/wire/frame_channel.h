@@ -29,8 +29,8 @@ struct Frame {
   // The end point of kHello and kReply, with terminated strings of printable ASCII, and with counts
   // and indices within the limits of wire.h; kInternal if the peer's is not valid.
   Result<wire::EndPoint> end_point() const;
-  // The body of kReopen and kAsk; unset if it has another size.
-  std::optional<wire::ConnectionId> connection_id() const;
+  // The body of kReopen and kKnown; unset if it has another size.
+  std::optional<wire::EndProof> proof() const;
   // The body of kPair; unset if this version does not know it.
   std::optional<wire::PairStatement> pair_statement() const;
 };

@@ -81,13 +81,21 @@ static_assert(sizeof(Handle) == 128);
 static_assert(offsetof(Handle, magic) == 0 && offsetof(Handle, version) == 4);
 static_assert(offsetof(Handle, secret) + kSecretGap == 40);
 
-// Names a connection, and shows that whoever knows it is one of its ends. Body of kReopen
-// and kAsk.
-struct ConnectionId {
-  Secret secret;
-  uint64_t sequence_base;  // EndPoint::sequence_base
-};
-static_assert(sizeof(ConnectionId) == 24);
+// Names a connection, and proves which of its ends the process is that sends it. Body of kReopen
+// and kKnown.
+using EndProof = std::array<uint8_t, 12>;
+
+// Every second byte of what both ends know from the handshake, so that an end which has shown its
+// 80 random bits has not shown the other's. sequence_base: EndPoint's.
+inline EndProof proof_of(bool sender, const Secret& secret, uint64_t sequence_base) {
+  EndProof proof{};
+  uint8_t known[2 * sizeof(proof)];
+  static_assert(sizeof(known) == sizeof(secret) + sizeof(sequence_base));
+  std::memcpy(known, secret.data(), sizeof(secret));
+  std::memcpy(known + sizeof(secret), &sequence_base, sizeof(sequence_base));
+  for (size_t i = 0; i < proof.size(); ++i) proof[i] = known[2 * i + (sender ? 0 : 1)];
+  return proof;
+}
 
 // The kind of a frame, with the direction and the body.
 enum class FrameKind : uint8_t {
@@ -102,13 +110,12 @@ enum class FrameKind : uint8_t {
   kStateQuery = 7,  // either: asks for kState, for the log of a stalled connection
   kState = 8,       // either, text: what this end is waiting for
   kPair = 9,        // either, PairStatement: the step of this end in the recovery of a pair
-  // The first frame of a socket to the process of the other end, ConnectionId: the kept one has
-  // ended.
-  kReopen = 10,     // sender -> receiver: this is to be the kept socket
-  kAsk = 11,        // receiver -> sender: whether the sender is still there
-  kKnown = 12,      // answer: this process has that end of the connection
-  kUnknown = 13,    // answer: it does not
-  kKeepAlive = 14,  // either: bytes for proxies that close idle sockets
+  // The first frame of a socket to the process of the other end, EndProof: the kept one has ended.
+  // The sender's is to be the kept socket; the receiver asks whether the sender is still there.
+  kReopen = 10,
+  kKnown = 11,      // answer, EndProof: this process has that end of the connection
+  kUnknown = 12,    // answer: it does not
+  kKeepAlive = 13,  // either: bytes for proxies that close idle sockets
 };
 
 // Precedes each frame's body.

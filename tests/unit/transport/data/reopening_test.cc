@@ -12,7 +12,8 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr wire::ConnectionId kId{{1, 2, 3}, 4711};
+const wire::EndProof kProofs[] = {wire::proof_of(false, {1, 2, 3}, 4711),
+                                  wire::proof_of(true, {1, 2, 3}, 4711)};  // by `sender`
 
 // One end of a connection, in a process of its own. `proxy` holds the other end of its socket.
 struct LinkEnd {
@@ -23,7 +24,9 @@ struct LinkEnd {
     std::array<UniqueFd, 2> sockets = tcp_pair();
     proxy = std::move(sockets[1]);
     PeerLinkOptions options{.peer = {"b", 4711}};
-    options.reopen = {.id = kId, .opens = opens, .direct = direct};
+    options.reopen = {.own = kProofs[opens], .peers = kProofs[!opens]};
+    options.reopen.opens = opens;
+    options.reopen.direct = direct;
     if (port != 0) options.reopen.to = loopback_address();
     if (port != 0) set_port(&options.reopen.to, port);
     link = std::make_shared<PeerLink>(FrameChannel(std::move(sockets[0])), name(),
@@ -162,20 +165,22 @@ TEST_F(ReopeningTest, UnauthenticatedPeers_ChangeNothing) {
     EXPECT_TRUE(wait_for([&] { return finish_connect_tcp(fd.get()).value(); }));
     return FrameChannel(std::move(fd));
   };
-  wire::ConnectionId wrong = kId;
-  wrong.secret.back() ^= 1;
+  wire::EndProof wrong = kProofs[true];
+  wrong.back() ^= 1;
   struct Case {
     wire::FrameKind kind;
-    const wire::ConnectionId& id;
+    const wire::EndProof& proof;
     size_t bytes;
     bool answered;
   };
-  for (const Case& one : {Case{wire::FrameKind::kReopen, wrong, sizeof(wrong), true},
-                          Case{wire::FrameKind::kAsk, kId, sizeof(kId), true},  // of a receiver
-                          Case{wire::FrameKind::kReopen, kId, sizeof(kId) - 1, false},
-                          Case{wire::FrameKind::kFailed, kId, sizeof(kId), false}}) {
+  constexpr size_t kBytes = sizeof(wire::EndProof);
+  for (const Case& one :
+       {Case{wire::FrameKind::kReopen, wrong, kBytes, true},
+        Case{wire::FrameKind::kReopen, kProofs[false], kBytes, true},  // which it shows itself
+        Case{wire::FrameKind::kReopen, kProofs[true], kBytes - 1, false},
+        Case{wire::FrameKind::kFailed, kProofs[true], kBytes, false}}) {
     FrameChannel channel = open();
-    channel.queue(one.kind, &one.id, one.bytes);
+    channel.queue(one.kind, &one.proof, one.bytes);
     ASSERT_TRUE(channel.flush().value());
     Result<std::optional<Frame>> answer = std::nullopt;
     EXPECT_TRUE(wait_for([&] {
@@ -188,6 +193,43 @@ TEST_F(ReopeningTest, UnauthenticatedPeers_ChangeNothing) {
   EXPECT_FALSE(receiver.link->failed());
   sender.close_proxy(false);
   expect_reopened();
+}
+
+// As one that has taken the port of a receiver that ended.
+TEST_F(ReopeningTest, AnotherProcessAnswers_ItsSocketIsNotTakenAndTheReceiversIs) {
+  ReopenPort port(listen_tcp(loopback_address()).value());
+  sender.connect(port.port(), true);
+  sender.close_proxy(false);
+  for (bool knows : {false, true}) {
+    std::vector<ReopenPort::Request> requests;
+    ASSERT_TRUE(wait_for([&] {
+      requests = port.step(Clock::now());
+      return !requests.empty();
+    }));
+    EXPECT_EQ(requests[0].proof, kProofs[true]);
+    const wire::EndProof& answer = knows ? kProofs[false] : requests[0].proof;
+    requests[0].channel.queue(wire::FrameKind::kKnown, &answer, sizeof(answer));
+    ASSERT_TRUE(requests[0].channel.flush().value());
+    EXPECT_TRUE(wait_for([&] { return reopened(sender) == 1 || !requests[0].channel.receive(); }));
+    EXPECT_EQ(reopened(sender), knows ? 1u : 0u);
+  }
+  EXPECT_FALSE(sender.link->failed());
+}
+
+TEST(EndProof, EachByteOfWhatBothKnow_IsInOneOfThem) {
+  const auto differs = [](const wire::Secret& secret, uint64_t base) {
+    const bool senders = wire::proof_of(true, secret, base) != kProofs[true];
+    const bool receivers = wire::proof_of(false, secret, base) != kProofs[false];
+    return senders != receivers;
+  };
+  for (size_t i = 0; i < sizeof(wire::Secret); ++i) {
+    wire::Secret secret{1, 2, 3};
+    secret[i] ^= 0x80;
+    EXPECT_TRUE(differs(secret, 4711)) << i;
+  }
+  for (int bit = 0; bit < 64; ++bit) {
+    EXPECT_TRUE(differs({1, 2, 3}, 4711 ^ uint64_t{1} << bit)) << bit;
+  }
 }
 
 TEST(ReopenPort, PeersThatSendNothing_AreDroppedInTimeAndBeyondANumber) {
