@@ -53,6 +53,7 @@ Error PeerLink::failure() const {
 
 void PeerLink::send_bye() {
   std::lock_guard lock(mutex_);
+  says_bye_ = true;
   channel_.queue_text(wire::FrameKind::kBye, "");
   (void)channel_.flush_and_end();
 }

@@ -202,10 +202,11 @@ class PeerLink {
   std::atomic<bool> peer_gone_{false};
   std::atomic<bool> deaf_{false};
 
-  mutable std::mutex mutex_;  // guards channel_'s sending side, failure_ and notifies_peer_
+  mutable std::mutex mutex_;  // guards channel_'s sending side, and all up to says_bye_
   FrameChannel channel_;
   Error failure_{Code::kRemote, ""};
   bool notifies_peer_ = false;  // of failure_, once more over each new socket
+  bool says_bye_ = false;       // likewise
 
   // Watcher thread only.
   bool peer_closed_ = false;  // kBye arrived

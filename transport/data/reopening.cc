@@ -120,14 +120,16 @@ bool PeerLink::on_reopened(FrameChannel channel) {
   return false;
 }
 
-// What was on its way over the former socket may be lost: the failure is sent again, statements are
-// repeated until the peer has seen them, and no answer is expected to a question.
+// What was on its way over the former socket may be lost: the failure and the goodbye are sent
+// again, statements are repeated until the peer has seen them, and no answer is expected to a
+// question. A peer that was taken for gone was not, unless it has sent kBye.
 bool PeerLink::use(FrameChannel channel) {
   {
     std::lock_guard lock(mutex_);
     if (!channel_.replace_socket(std::move(channel))) return false;
     if (notifies_peer_) channel_.queue_text(wire::FrameKind::kFailed, failure_.text);
-    (void)channel_.flush();
+    if (says_bye_) channel_.queue_text(wire::FrameKind::kBye, "");
+    (void)(says_bye_ ? channel_.flush_and_end() : channel_.flush());
   }
   GDR_INFO(log::kNet, "%s: the handshake socket is open again, after: %s", description_.c_str(),
            ended_at_ ? end_text_.c_str() : "the peer has lost it");
@@ -136,6 +138,10 @@ bool PeerLink::use(FrameChannel channel) {
   refused_since_.reset();
   deaf_ = queried_ = false;
   ask_at_ = probe_at_ = Clock::time_point::max();
+  if (!peer_closed_) {
+    peer_gone_ = false;
+    grace_end_ = Clock::time_point::max();
+  }
   return true;
 }
 

@@ -20,7 +20,7 @@ struct LinkEnd {
   explicit LinkEnd(bool sends) : opens(sends) {
     watcher = Watcher::start(seconds(0), true, loopback_address()).value();
   }
-  void connect(uint16_t port, bool direct) {
+  void make(uint16_t port, bool direct) {
     std::array<UniqueFd, 2> sockets = tcp_pair();
     proxy = std::move(sockets[1]);
     PeerLinkOptions options{.peer = {"b", 4711}};
@@ -31,6 +31,9 @@ struct LinkEnd {
     if (port != 0) set_port(&options.reopen.to, port);
     link = std::make_shared<PeerLink>(FrameChannel(std::move(sockets[0])), name(),
                                       opens ? "sender" : "receiver", std::move(options));
+  }
+  void connect(uint16_t port, bool direct) {
+    make(port, direct);
     watcher->add(link, {});
   }
   std::string name() const { return opens ? "a <-> b" : "b <-> a"; }
@@ -101,6 +104,31 @@ TEST_F(ReopeningTest, FailureIsSentOverALostSocket_ItArrivesOverTheNewOne) {
   receiver.link->fail_link(Error{Code::kSystem, "the words of the receiver"}, true);
   sender.close_proxy(true);
   EXPECT_TRUE(contains(failure_of(sender), "words of the receiver"));
+}
+
+TEST_F(ReopeningTest, SocketIsLostWhileTheConnectionCloses_TheGoodbyeArrivesOverTheNewOne) {
+  connect();
+  sender.link->send_bye();
+  sender.close_proxy(true);
+  EXPECT_TRUE(contains(failure_of(receiver), "the peer closed the connection while it was in use"));
+}
+
+// A process that is slow to listen again, as behind a firewall that is restarted.
+TEST_F(ReopeningTest, SocketIsOpenedAgainBeforeAPeerThatWasTakenForGoneFailsIt_LinkGoesOn) {
+  const uint16_t closed = ReopenPort(listen_tcp(loopback_address()).value()).port();
+  receiver.make(closed, true);
+  PeerLink& link = *receiver.link;
+  auto now = Clock::now();
+  link.on_socket_end(Error{Code::kRemote, "it ended"}, now);
+  ASSERT_TRUE(wait_for([&] {
+    (void)link.on_tick(now += milliseconds(50));
+    return link.peer_gone();
+  }));
+  std::array<UniqueFd, 2> sockets = tcp_pair();
+  EXPECT_TRUE(link.on_reopened(FrameChannel(std::move(sockets[0]))));
+  EXPECT_FALSE(link.peer_gone());
+  (void)link.on_tick(now + seconds(1));
+  EXPECT_FALSE(link.failed()) << link.failure().text;
 }
 
 TEST_F(ReopeningTest, ProcessIsGone_TheOtherEndFailsWithTheLikelyCause) {
