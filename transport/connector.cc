@@ -15,14 +15,19 @@ constexpr int kRetriesBeforeWarning = 3;
 // made.
 std::string cause_of(const Error& error, bool connected) {
   if (connected) {
-    return "another process has the receiver's port, since that has ended or was started anew, or "
-           "very many connect to it. Fix: start all ranks of the job together";
+    return "another process has the receiver's port, as the receiver's process has ended or was "
+           "restarted; or very many senders connect to it at once. Fix: start all ranks of the job "
+           "together";
   }
-  const bool refused = error.sys_errno == ECONNREFUSED;
-  return std::string(refused ? "the receiver no longer listens, so that its process has ended or "
-                               "given up. Fix: look for the reason in its log; if it still runs, "
-                             : "a firewall drops the connection, or the receiver's interface "
-                               "cannot be reached from here. Fix: ") +
+  if (error.sys_errno == ECONNREFUSED) {
+    return std::string(
+               "the receiver no longer listens: its process has ended, or has given up. "
+               "Fix: look for the reason in its log; if it still runs, ") +
+           kAllowTcp;
+  }
+  return std::string(
+             "a firewall drops the connection, or the receiver's interface cannot be "
+             "reached from here. Fix: ") +
          kAllowTcp;
 }
 

@@ -195,7 +195,7 @@ class KeptSocket(unittest.TestCase):
             self.assertNotEqual(ranks[0].returncode, 0)
             if "rank 1 has ended (at:" not in self.log(0):
                 break  # otherwise the program itself saw it, between two all-reduces
-        self.assertRegex(self.log(0), r"a connection to its process \(127.0.0.1:\d+\) is refused")
+        self.assertRegex(self.log(0), r"a connection to the peer's process \(127.0.0.1:\d+\) is refused")
 
 
 if __name__ == "__main__":

@@ -195,7 +195,7 @@ std::string failed_return_text(const PairCause& cause) {
 std::string stays_lost_text(const std::string& port, const std::string& peer,
                             const std::string& reason) {
   return port + " <-> " + peer +
-         " cannot be used again, although the port is active; it is tried from time to time: " +
+         " is still lost, although the port is active; it is tried again from time to time: " +
          reason;
 }
 

@@ -68,7 +68,7 @@ bool PeerLink::ask(Clock::time_point now) {
   if (known) {
     ask_at_ = now + kLastAskPause;
   } else if (refused_since_ && now - *refused_since_ >= kRefusedFor) {
-    on_peer_gone(end_text_ + ", and a connection to its process (" + to_string(target.to) +
+    on_peer_gone(end_text_ + ", and a connection to the peer's process (" + to_string(target.to) +
                      ") is refused. Likely cause: that process ended. Fix: look for the reason in "
                      "its log, or for the OOM killer in its host's dmesg",
                  now + kTogether);

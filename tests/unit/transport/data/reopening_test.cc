@@ -142,8 +142,8 @@ TEST_F(ReopeningTest, ProcessIsGone_TheOtherEndFailsWithTheLikelyCause) {
     receiver.close_proxy(false);
     const std::string text = failure_of(left);
     EXPECT_LT(Clock::now() - before, seconds(10));
-    EXPECT_TRUE(contains_all(text, {"the handshake socket was closed, and a connection to its "
-                                    "process (127.0.0.1:",
+    EXPECT_TRUE(contains_all(text, {"the handshake socket was closed, and a connection to the "
+                                    "peer's process (127.0.0.1:",
                                     "is refused. Likely cause: that process ended. Fix: "}));
     left.remove();
     gone->watcher = Watcher::start(seconds(0), true, loopback_address()).value();
