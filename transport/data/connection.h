@@ -187,6 +187,7 @@ class Connection {
   void count_for_process() const;
   void log_rail_use();
   [[gnu::cold]] void log_moved_counters() const;
+  [[gnu::cold]] void warn_of_changed_addresses() const;
   void log_excluded(uint32_t pair, const Error& why, bool warns) const;
   bool drop_standby(uint32_t rail, const Error& why) const;
   Status exclude_failed_pairs();

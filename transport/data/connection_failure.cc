@@ -132,9 +132,28 @@ Code Connection::surface_failure() {
   Error error = link_->failure();
   if (!std::exchange(surfaced_, true)) {
     watcher_->log_failure(*link_);
+    warn_of_changed_addresses();
     log_moved_counters();
   }
   return error.code;
+}
+
+// The peer's packets go on to the former address. Where connections recover, it learns the present
+// one (PairStatement::address).
+void Connection::warn_of_changed_addresses() const {
+  if (recovers()) return;
+  for (const RailEnd& rail : rails_) {
+    const Result<wire::RailAddress> present = rail.present_address(*options_);
+    const std::string former = to_string(rail.address());
+    if (!present || to_string(*present) == former) continue;
+    const std::string cause = to_string(*present) + " was " + former;
+    watcher_->warn_once(
+        cause, cause +
+                   " when its connections were made: they fail, as packets for it are lost. "
+                   "Likely cause: the subnet manager, or on RoCE DHCP, has changed the address "
+                   "of the port. Fix: keep it while jobs run, or let connections have standby "
+                   "rails (GDR_NCCL_STANDBY_RAILS), which take over");
+  }
 }
 
 // Before the call returns, as NCCL may end the process then.

@@ -105,5 +105,18 @@ TEST_F(ConnectionReportsTest, ConnectionFails_CountersThatMovedFollowItsError) {
   EXPECT_EQ(log.warnings().size(), 2u);
 }
 
+// As after a sweep of the subnet manager. The end whose completion fails is mostly the other one.
+TEST_F(ConnectionReportsTest, ConnectionFails_EachEndWhosePortHasAnotherAddressWarnsOfItOnce) {
+  auto pair = make(1);
+  pair->verbs.port("fake_r0", 1).lid = 77;
+  pair->sender->connection().fail(Code::kRemote, "RETRY_EXC_ERR");
+  ASSERT_TRUE(wait_for([&] { return pair->receiver->connection().failed(); }));
+  (void)pair->sender->connection().surface_failure();
+  EXPECT_EQ(log.warnings("lid 77").size(), 0u);
+  for (int i = 0; i < 2; ++i) (void)pair->receiver->connection().surface_failure();
+  ASSERT_EQ(log.warnings("fake_r0:1 lid 77 was fake_r0:1 lid ").size(), 1u);
+  EXPECT_TRUE(contains(log.warnings("lid 77")[0], "Fix: keep it while jobs run"));
+}
+
 }  // namespace
 }  // namespace gdr::transport
