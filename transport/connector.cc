@@ -99,10 +99,8 @@ Result<std::unique_ptr<SendComm>> Connector::step() {
 
 Result<bool> Connector::advance() {
   switch (state_) {
-    case State::kWaitingToRetry:
-      return retry_connect();
     case State::kConnecting:
-      return finish_connect();
+      return make_connection();
     case State::kSendingHello:
       return send_hello();
     case State::kAwaitingReply:
@@ -158,17 +156,12 @@ Result<bool> Connector::plan_retry(Error error) {
   last_error_ = std::move(error.text);
   channel_ = FrameChannel();
   retry_at_ = handshake_.now() + retries_ * options_->connect_retry_pause;
-  state_ = State::kWaitingToRetry;
+  state_ = State::kConnecting;
   return false;
 }
 
-Result<bool> Connector::retry_connect() {
+Result<bool> Connector::make_connection() {
   if (handshake_.now() < retry_at_) return false;
-  state_ = State::kConnecting;
-  return true;
-}
-
-Result<bool> Connector::finish_connect() {
   Result<bool> connected = channel_.connect(to_, options_->bind_address);
   if (!connected || !*connected) return connected;
   Result<bool> prepared = comm_->prepare();

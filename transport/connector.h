@@ -30,8 +30,7 @@ class Connector {
 
  private:
   enum class State {
-    kWaitingToRetry,  // the connection failed or broke
-    kConnecting,      // the TCP connection is being made
+    kConnecting,  // the TCP connection is being made, perhaps anew after a pause
     kSendingHello,
     kAwaitingReply,
     kConnectingQueuePairs,  // the peer's address is not resolved yet
@@ -45,8 +44,7 @@ class Connector {
   // Runs the current state's function below. Each returns true when its state is done and state_
   // has moved on, false when it has to wait.
   Result<bool> advance();
-  Result<bool> retry_connect();
-  Result<bool> finish_connect();
+  Result<bool> make_connection();
   Result<bool> send_hello();
   Result<bool> await_reply();
   Result<bool> connect_queue_pairs();
@@ -59,7 +57,7 @@ class Connector {
   std::string text_of_stall(long long seconds) const;
 
   State state_ = State::kConnecting;
-  State furthest_ = State::kWaitingToRetry;  // that was reached so far
+  State furthest_ = State::kConnecting;  // that was reached so far
   std::shared_ptr<const TransportOptions> options_;
   Watcher* watcher_;
   sockaddr_storage to_{};
