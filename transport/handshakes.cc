@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "base/log.h"
 #include "transport/data/watcher.h"
 
 namespace gdr::transport {
@@ -79,22 +78,13 @@ void Handshake::on_complete() {
   last_call_.reset();
 }
 
-bool Handshake::is_stall_due() const {
-  return !stalled_ && all_.watchdog_.count() > 0 && now() - progress_at_ >= all_.watchdog_;
-}
-
-long long Handshake::seconds_without_progress() const {
-  return std::chrono::duration_cast<std::chrono::seconds>(now() - progress_at_).count();
-}
-
-void Handshake::log_stall(const std::string& text) {
+void Handshake::on_waiting(const std::function<std::string(long long)>& text) {
+  const auto waited = std::chrono::duration_cast<std::chrono::seconds>(now() - progress_at_);
+  if (stalled_ || all_.watchdog_.count() == 0 || waited < all_.watchdog_) return;
   stalled_ = true;
   const std::optional<int> left_out = all_.episodes.warn("stalled handshake", now());
-  if (left_out) {
-    GDR_WARN("watchdog: %s%s", text.c_str(), left_out_text(*left_out).c_str());
-  } else {
-    GDR_INFO(log::kNet, "watchdog: %s", text.c_str());
-  }
+  write_line(left_out.has_value(),
+             "watchdog: " + text(waited.count()) + left_out_text(left_out.value_or(0)));
 }
 
 // The caller holds HandshakeRegistry::mutex_. A handshake whose lock is taken is being called.

@@ -88,16 +88,10 @@ class Handshake {
   // The handshake has to wait. Where it has done so for the watchdog's time, that is logged with
   // the owner's text(seconds), which says what it waits for, the likely cause and the fix: once,
   // and as a warning for one of those that stall in a minute.
-  template <class Text>
-  void on_waiting(const Text& text) {
-    if (is_stall_due()) log_stall(text(seconds_without_progress()));
-  }
+  void on_waiting(const std::function<std::string(long long)>& text);
 
  private:
   friend class HandshakeRegistry;
-  bool is_stall_due() const;
-  long long seconds_without_progress() const;
-  void log_stall(const std::string& text);
   // Where NCCL has abandoned it, what it held is added to `held`.
   void expire_if_abandoned(Clock::time_point now, std::vector<std::shared_ptr<void>>* held);
 

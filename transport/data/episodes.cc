@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/log.h"
+
 namespace gdr::transport {
 namespace {
 
@@ -31,6 +33,14 @@ std::optional<int> Episodes::warn(const std::string& cause, Clock::time_point no
 void Episodes::end(const std::string& cause) {
   std::lock_guard lock(mutex_);
   episodes_.erase(cause);
+}
+
+void write_line(bool warning, const std::string& text) {
+  if (warning) {
+    GDR_WARN("%s", text.c_str());
+  } else {
+    GDR_INFO(log::kNet, "%s", text.c_str());
+  }
 }
 
 std::string left_out_text(int left_out) {

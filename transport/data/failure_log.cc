@@ -8,14 +8,6 @@
 namespace gdr::transport {
 namespace {
 
-void write_line(bool warning, const std::string& text) {
-  if (warning) {
-    GDR_WARN("%s", text.c_str());
-  } else {
-    GDR_INFO(log::kNet, "%s", text.c_str());
-  }
-}
-
 // What follows "description: ", which differs between links.
 std::string reason_of(const PeerLink& link, const std::string& text) {
   const std::string prefix = link.description() + ": ";
@@ -57,18 +49,16 @@ void FailureLog::link_failed(const PeerLink& link, size_t connections, Clock::ti
 }
 
 void FailureLog::path_lost(const PeerLink& link, size_t connections, Clock::time_point now) {
-  const std::string lost =
-      link.description() + ": the handshake socket is lost: " + link.end_text();
-  if (!episodes_.warn("path to " + link.peer().host, now)) {
-    GDR_INFO(log::kNet, "%s", lost.c_str());
-    return;
+  const bool warns = episodes_.warn("path to " + link.peer().host, now).has_value();
+  std::string text = link.description() + ": the handshake socket is lost: " + link.end_text();
+  if (warns) {
+    text += ". The job goes on: its " + counted(connections, "connection") + " with " +
+            link.peer().host +
+            " need only RDMA. Until the socket can be opened again, a process there that dies is "
+            "noticed by RDMA alone, later and without its reason. Fix: restore the network of "
+            "NCCL_SOCKET_IFNAME, on all ports above 1023";
   }
-  GDR_WARN(
-      "%s. The job goes on: its %s with %s need only RDMA. Until the socket can be opened again, a "
-      "process there that dies is noticed by RDMA alone, later and without its reason. Fix: "
-      "restore "
-      "the network of NCCL_SOCKET_IFNAME, on all ports above 1023",
-      lost.c_str(), counted(connections, "connection").c_str(), link.peer().host.c_str());
+  write_line(warns, text);
 }
 
 bool FailureLog::is_first(const std::string& cause) {
@@ -107,16 +97,12 @@ void FailureLog::port_down(const PortDown& down, Clock::time_point now) {
 // One fault raises an event for each of an HCA's QPs and CQs.
 void FailureLog::fatal_event(const FatalEvent& event, Clock::time_point now) {
   const auto left_out = episodes_.warn(event.cause, now);
-  if (!left_out) {
-    GDR_INFO(log::kNet, "%s", event.text.c_str());
-    return;
-  }
+  if (!left_out) return write_line(false, event.text);
   const std::string concerned = counted(event.connections, "connection");
   const std::string effect = event.fails ? concerned + (event.connections == 1 ? " fails" : " fail")
                                          : "NCCL_IB_RETURN_ASYNC_EVENTS=0: " + concerned +
                                                (event.connections == 1 ? " goes on" : " go on");
-  GDR_WARN("%s%s; %s. %s", event.text.c_str(), left_out_text(*left_out).c_str(), effect.c_str(),
-           event.hint.c_str());
+  write_line(true, event.text + left_out_text(*left_out) + "; " + effect + ". " + event.hint);
 }
 
 }  // namespace gdr::transport

@@ -18,7 +18,8 @@ std::string stays_lost_cause(const std::string& port) { return "stays lost " + p
 
 }  // namespace
 
-void RailLog::lost(const RailLoss& loss, Clock::time_point now) {
+void RailLog::lost(const RailLoss& loss) {
+  const Clock::time_point now = now_();
   std::lock_guard lock(mutex_);
   Port& port = ports_[loss.port];
   if (port.back) {
@@ -31,8 +32,8 @@ void RailLog::lost(const RailLoss& loss, Clock::time_point now) {
 }
 
 // The first connection that uses it again counts.
-void RailLog::returned(const std::string& port_name, const std::string& peer,
-                       Clock::time_point now) {
+void RailLog::returned(const std::string& port_name, const std::string& peer) {
+  const Clock::time_point now = now_();
   std::lock_guard lock(mutex_);
   Port& port = ports_[port_name];
   const auto lost = port.lost_peers.find(peer);
@@ -45,19 +46,29 @@ void RailLog::returned(const std::string& port_name, const std::string& peer,
 }
 
 void RailLog::late(const std::string& port_name, const std::string& peer,
-                   std::chrono::milliseconds lateness, Clock::time_point now) {
-  const auto left_out = episodes_.warn("late " + port_name, now, 0, true, kLateEpisode);
+                   std::chrono::milliseconds lateness) {
+  const auto left_out = episodes_.warn("late " + port_name, now_(), 0, true, kLateEpisode);
   if (!left_out) return;
-  GDR_WARN("%s", late_rail_text(port_name, peer, lateness, *left_out).c_str());
+  GDR_WARN(
+      "%s <-> %s is avoided: its data is late again and again, at last by %lld ms%s; the other "
+      "rails carry it, and the rail is tried from time to time. Likely cause: packets are lost on "
+      "the way. Fix: look for the bad cable, transceiver or switch port by `nccl-gdr doctor "
+      "--check error-counters` on both hosts, and on RoCE for a switch that drops packets (PFC, "
+      "ECN)",
+      port_name.c_str(), peer.c_str(), static_cast<long long>(lateness.count()),
+      left_out_text(*left_out).c_str());
 }
 
 void RailLog::stays_lost(const std::string& port, const std::string& peer,
-                         const std::string& reason, Clock::time_point now) {
-  if (!episodes_.warn(stays_lost_cause(port), now, 0, true, Episodes::kForGood)) return;
-  GDR_WARN("%s", stays_lost_text(port, peer, reason).c_str());
+                         const std::string& reason) {
+  if (!episodes_.warn(stays_lost_cause(port), now_(), 0, true, Episodes::kForGood)) return;
+  GDR_WARN(
+      "%s <-> %s is still lost, although the port is active; it is tried again from time to time: "
+      "%s",
+      port.c_str(), peer.c_str(), reason.c_str());
 }
 
-void RailLog::on_tick(Clock::time_point now) {
+void RailLog::write(Clock::time_point now) {
   std::lock_guard lock(mutex_);
   for (auto& [name, port] : ports_) {
     const bool due = std::ranges::any_of(

@@ -10,8 +10,10 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "transport/data/episodes.h"
 #include "transport/data/recovery_text.h"
 
@@ -23,33 +25,30 @@ namespace gdr::transport {
 // INFO lines. Thread-safe; used only where something has failed.
 class RailLog {
  public:
-  using Clock = std::chrono::steady_clock;
-
-  explicit RailLog(Episodes& episodes) : episodes_(episodes) {}
+  explicit RailLog(Episodes& episodes, Now now = Clock::now)
+      : episodes_(episodes), now_(std::move(now)) {}
   ~RailLog() { flush(); }
   RailLog(const RailLog&) = delete;
   RailLog& operator=(const RailLog&) = delete;
 
   // A connection lost a rail.
-  void lost(const RailLoss& loss, Clock::time_point now);
+  void lost(const RailLoss& loss);
   // A connection uses a rail again; see RailLoss for the names of its ports.
-  void returned(const std::string& port, const std::string& peer, Clock::time_point now);
+  void returned(const std::string& port, const std::string& peer);
   // A connection avoids a rail that is in use, as its chunks were late again and again, at last by
   // so much. Warned of at once, and for each port every kLateEpisode at most.
-  void late(const std::string& port, const std::string& peer, std::chrono::milliseconds lateness,
-            Clock::time_point now);
+  void late(const std::string& port, const std::string& peer, std::chrono::milliseconds lateness);
   static constexpr std::chrono::minutes kLateEpisode{10};
   // A rail of an active port has not returned for long. Warned of at once, and once until one of
   // the port's rails returns.
-  void stays_lost(const std::string& port, const std::string& peer, const std::string& reason,
-                  Clock::time_point now);
+  void stays_lost(const std::string& port, const std::string& peer, const std::string& reason);
   // Writes what has been collected for a second. Called at deadline(), or some time later.
-  void on_tick(Clock::time_point now);
+  void on_tick() { write(now_()); }
   Clock::time_point deadline() const {
     return Clock::time_point(Clock::duration(deadline_.load(std::memory_order_relaxed)));
   }
   // Writes all that has been collected, for what is logged or ends next.
-  void flush() { on_tick(Clock::time_point::max()); }
+  void flush() { write(Clock::time_point::max()); }
 
  private:
   struct Loss {
@@ -71,11 +70,13 @@ class RailLog {
     bool is_lost = false;                                 // no rail of it has returned since
   };
 
+  void write(Clock::time_point now);
   void write_losses(const std::string& name, Port& port);
   void write_return(const std::string& name, Port& port);
   void update_deadline();
 
   Episodes& episodes_;
+  const Now now_;
   std::atomic<Clock::rep> deadline_{Clock::duration::max().count()};
   std::mutex mutex_;                   // guards all that follows
   std::map<std::string, Port> ports_;  // by RailLoss::port

@@ -177,26 +177,9 @@ std::string to_string(const MovedWork& moved) {
   return text.empty() ? "nothing" : text;
 }
 
-std::string late_rail_text(const std::string& port, const std::string& peer,
-                           std::chrono::milliseconds lateness, int left_out) {
-  return port + " <-> " + peer + " is avoided: its data is late again and again, at last by " +
-         std::to_string(lateness.count()) + " ms" + left_out_text(left_out) +
-         "; the other rails carry it, and the rail is tried from time to time. Likely cause: "
-         "packets are lost on the way. Fix: look for the bad cable, transceiver or switch port by "
-         "`nccl-gdr doctor --check error-counters` on both hosts, and on RoCE for a switch that "
-         "drops packets (PFC, ECN)";
-}
-
 std::string failed_return_text(const PairCause& cause) {
   const std::string text = to_string(cause);
   return is_timeout(cause) ? text + ". Fix: " + large_packets_are_lost().fix : text;
-}
-
-std::string stays_lost_text(const std::string& port, const std::string& peer,
-                            const std::string& reason) {
-  return port + " <-> " + peer +
-         " is still lost, although the port is active; it is tried again from time to time: " +
-         reason;
 }
 
 std::string ports_text(const std::vector<std::string>& ports) {

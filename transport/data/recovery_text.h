@@ -99,18 +99,9 @@ class RailLosses {
   std::chrono::milliseconds waits_{0};
 };
 
-// A rail that is in use and avoided, as its chunks were late again and again. left_out: see
-// Episodes.
-std::string late_rail_text(const std::string& port, const std::string& peer,
-                           std::chrono::milliseconds lateness, int left_out);
-
 // Why a pair that was connected again is not used, with the fix where it is known: "the probe of
 // 4096 bytes failed with RETRY_EXC_ERR. Fix: compare the MTU ...".
 std::string failed_return_text(const PairCause& cause);
-
-// A rail that does not return although its port is active. reason: with its fix.
-std::string stays_lost_text(const std::string& port, const std::string& peer,
-                            const std::string& reason);
 
 // "nodeB mlx5_3:1 and 11 other ports".
 std::string ports_text(const std::vector<std::string>& ports);

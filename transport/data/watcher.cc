@@ -241,7 +241,7 @@ bool Watcher::run_once() {
   if (changed || now >= next_recovery_) tick_recoveries(now, false);
   if (now >= reopen_port_.deadline()) take_reopened(now);
   if (now >= std::min(next_tick_, next_deadline_)) tick(now);
-  if (now >= rails_.deadline()) rails_.on_tick(now);
+  if (now >= rails_.deadline()) rails_.on_tick();
   // Behind the warning of the loss, which waits for those of other connections.
   if (rails_.deadline() == Clock::time_point::max()) log_moved_counters({});
   return true;
@@ -409,21 +409,11 @@ RecoveryHooks Watcher::recovery_hooks() {
                 recoveries_changed_.store(true, std::memory_order_release);
                 wake_up();
               },
-          .rail_lost = [this](const RailLoss& loss) { rails_.lost(loss, Clock::now()); },
-          .rail_returned =
-              [this](const std::string& port, const std::string& peer) {
-                rails_.returned(port, peer, Clock::now());
-              },
-          .rail_late =
-              [this](const std::string& port, const std::string& peer,
-                     std::chrono::milliseconds lateness) {
-                rails_.late(port, peer, lateness, Clock::now());
-              },
-          .rail_stays_lost =
-              [this](const std::string& port, const std::string& peer, const std::string& reason) {
-                rails_.stays_lost(port, peer, reason, Clock::now());
-              },
-          .port_suspected = [this](const std::string& port) { moved_counters_.read_soon(port); }};
+          .rail_lost = std::bind_front(&RailLog::lost, &rails_),
+          .rail_returned = std::bind_front(&RailLog::returned, &rails_),
+          .rail_late = std::bind_front(&RailLog::late, &rails_),
+          .rail_stays_lost = std::bind_front(&RailLog::stays_lost, &rails_),
+          .port_suspected = std::bind_front(&MovedCounters::read_soon, &moved_counters_)};
 }
 
 // hca: null for any.

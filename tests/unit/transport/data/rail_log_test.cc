@@ -29,23 +29,23 @@ struct RailLogTest : testing::Test {
   void lose(RailLoss made) {
     for (char& connection : connections) {
       made.connection = &connection;
-      log.lost(made, now);
+      log.lost(made);
     }
     now += seconds(1);
-    log.on_tick(now);
+    log.on_tick();
   }
   void lose() { lose(loss()); }
   void use_again(const std::string& port = "rail", const std::string& peer = "b peer") {
-    for (size_t i = 0; i < sizeof(connections); ++i) log.returned(port, peer, now);
+    for (size_t i = 0; i < sizeof(connections); ++i) log.returned(port, peer);
     now += seconds(1);
-    log.on_tick(now);
+    log.on_tick();
   }
 
   RecordedLog lines;
   char connections[3] = {};
   Episodes episodes;
-  RailLog log{episodes};
-  RailLog::Clock::time_point now = RailLog::Clock::now();
+  Clock::time_point now = Clock::now();
+  RailLog log{episodes, [this] { return now; }};
 };
 
 TEST_F(RailLogTest, ConnectionsLoseARail_OneWarningHasTheSumOfWhatMoves) {
@@ -68,9 +68,10 @@ TEST_F(RailLogTest, AThousandConnectionsWithManyPeersLoseARail_OneWarning) {
     made.peer = "host" + std::to_string(i % 125) + " peer";
     made.connection = &many[i];
     if (i % 2 == 1) made.cause = {PairReason::kPeer}, made.peer_cause = {PairReason::kPortDown};
-    log.lost(made, now);
+    log.lost(made);
   }
-  log.on_tick(now + seconds(1));
+  now += seconds(1);
+  log.on_tick();
   ASSERT_EQ(lines.lines().size(), 1u);
   EXPECT_EQ(lines
                 .warnings("rail <-> host0 peer and 124 other ports is lost: the port is down, the "
@@ -80,24 +81,26 @@ TEST_F(RailLogTest, AThousandConnectionsWithManyPeersLoseARail_OneWarning) {
 }
 
 TEST_F(RailLogTest, LossIsAMomentOld_MoreIsAwaited) {
-  log.lost(loss(), now);
+  log.lost(loss());
   EXPECT_EQ(log.deadline(), now + seconds(1));
-  log.on_tick(now + std::chrono::milliseconds(900));
+  now += std::chrono::milliseconds(900);
+  log.on_tick();
   EXPECT_EQ(lines.lines().size(), 0u);
-  log.on_tick(now + std::chrono::milliseconds(1000));
+  now += std::chrono::milliseconds(100);
+  log.on_tick();
   EXPECT_EQ(lines.warnings().size(), 1u);
-  EXPECT_EQ(log.deadline(), RailLog::Clock::time_point::max());
+  EXPECT_EQ(log.deadline(), Clock::time_point::max());
 }
 
 TEST_F(RailLogTest, ProcessEndsOrTheConnectionFails_WhatIsCollectedIsWritten) {
   {
     RailLog ends(episodes);
-    ends.lost(loss(), now);
-    ends.lost(loss("other"), now);
+    ends.lost(loss());
+    ends.lost(loss("other"));
     ends.flush();
     EXPECT_EQ(lines.warnings().size(), 2u);
-    ends.lost(loss("third"), now);
-    ends.returned("rail", "b peer", now);
+    ends.lost(loss("third"));
+    ends.returned("rail", "b peer");
   }
   EXPECT_EQ(lines.warnings().size(), 3u);
   EXPECT_EQ(lines.lines("the rail is used again").size(), 1u);
@@ -148,9 +151,9 @@ TEST_F(RailLogTest, PeersReturnAtOtherTimes_EachIsNamedOnce) {
   RailLoss made = loss();
   for (const char* peer : {"b peer", "c peer", "d peer"}) {
     made.peer = peer;
-    log.lost(made, now);
+    log.lost(made);
   }
-  log.returned("rail", "c peer", now);
+  log.returned("rail", "c peer");
   use_again();
   use_again("rail", "d peer");
   use_again();
@@ -160,9 +163,9 @@ TEST_F(RailLogTest, PeersReturnAtOtherTimes_EachIsNamedOnce) {
 }
 
 TEST_F(RailLogTest, RailIsLostAgainAtOnce_TheLinesAreInOrder) {
-  log.lost(loss(), now);
-  log.returned("rail", "b peer", now);
-  log.lost(loss(), now);
+  log.lost(loss());
+  log.returned("rail", "b peer");
+  log.lost(loss());
   log.flush();
   const std::vector<std::string> all = lines.lines();
   ASSERT_EQ(all.size(), 3u);
@@ -236,7 +239,7 @@ TEST_F(RailLogTest, LossIsExplained_IsLoggedOnceAndNoWarning) {
 }
 
 TEST_F(RailLogTest, RailIsLate_IsWarnedOfEveryTenMinutes) {
-  log.late("rail", "b peer", std::chrono::milliseconds(270), now);
+  log.late("rail", "b peer", std::chrono::milliseconds(270));
   ASSERT_EQ(lines.warnings().size(), 1u);
   EXPECT_TRUE(contains(lines.warnings()[0],
                        "rail <-> b peer is avoided: its data is late again and "
@@ -244,24 +247,24 @@ TEST_F(RailLogTest, RailIsLate_IsWarnedOfEveryTenMinutes) {
       << lines.warnings()[0];
   for (int i = 0; i < 2; ++i) {
     now += seconds(299);
-    log.late("rail", "c peer", std::chrono::milliseconds(100), now);
+    log.late("rail", "c peer", std::chrono::milliseconds(100));
   }
   EXPECT_EQ(lines.warnings().size(), 1u);
   now += seconds(2);
-  log.late("rail", "b peer", std::chrono::milliseconds(90), now);
+  log.late("rail", "b peer", std::chrono::milliseconds(90));
   ASSERT_EQ(lines.warnings().size(), 2u);
   EXPECT_TRUE(
       contains(lines.warnings()[1], "by 90 ms; it happened 2 more times since the last warning;"))
       << lines.warnings()[1];
-  log.late("other", "b peer", std::chrono::milliseconds(270), now);
+  log.late("other", "b peer", std::chrono::milliseconds(270));
   EXPECT_EQ(lines.warnings("is avoided").size(), 3u) << "each port has its own";
 }
 
 TEST_F(RailLogTest, RailStaysLost_IsWarnedOfOnceUntilItReturns) {
   lose();
-  for (int i = 0; i < 2; ++i) log.stays_lost("rail", "b peer", "the reason. Fix: the fix", now);
+  for (int i = 0; i < 2; ++i) log.stays_lost("rail", "b peer", "the reason. Fix: the fix");
   now += std::chrono::hours(2);
-  log.stays_lost("rail", "c peer", "the reason", now);
+  log.stays_lost("rail", "c peer", "the reason");
   EXPECT_EQ(lines
                 .warnings("rail <-> b peer is still lost, although the port is active; it is tried "
                           "again from time to time: the reason. Fix: the fix")
@@ -269,7 +272,7 @@ TEST_F(RailLogTest, RailStaysLost_IsWarnedOfOnceUntilItReturns) {
             1u);
   EXPECT_EQ(lines.warnings("is still lost").size(), 1u);
   use_again();
-  log.stays_lost("rail", "b peer", "the reason", now);
+  log.stays_lost("rail", "b peer", "the reason");
   EXPECT_EQ(lines.warnings("is still lost").size(), 2u);
 }
 
