@@ -41,7 +41,7 @@ void PeerLink::fail_link(Error error, bool notify_peer) {
     if (failed()) return;
     failure_ = std::move(error);
     notifies_peer_ = notify_peer;
-    attention_.fetch_or(kFailed, std::memory_order_acq_rel);
+    set(kFailed, true);
   }
   if (notify_peer) send_frame(wire::FrameKind::kFailed, text);
 }
@@ -144,7 +144,7 @@ void PeerLink::keep_alive(Clock::time_point now) {
 
 void PeerLink::ask_for_probe(Clock::time_point now) {
   probe_at_ = now + kProbeInterval;
-  attention_.fetch_or(kProbe, std::memory_order_acq_rel);
+  set(kProbe, true);
 }
 
 void PeerLink::note_progress(Clock::time_point now) {

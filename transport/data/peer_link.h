@@ -86,17 +86,11 @@ class PeerLink {
   // Whether only kSpread is set: a connection with a SpreadPath has to look at completions alone.
   bool is_quiet() const { return attention_.load(std::memory_order_acquire) == kSpread; }
   // From here on the link always needs attention, so that poll() leaves the direct path.
-  void set_spread(bool spread) {
-    if (spread) {
-      attention_.fetch_or(kSpread, std::memory_order_acq_rel);
-    } else {
-      attention_.fetch_and(~kSpread, std::memory_order_acq_rel);
-    }
-  }
+  void set_spread(bool spread) { set(kSpread, spread); }
   bool failed() const { return (attention_.load(std::memory_order_acquire) & kFailed) != 0; }
   bool probe_wanted() const { return (attention_.load(std::memory_order_acquire) & kProbe) != 0; }
   // The peer's HCA answered the probe, or none can be posted; until then the link needs attention.
-  void end_probe() { attention_.fetch_and(~kProbe, std::memory_order_acq_rel); }
+  void end_probe() { set(kProbe, false); }
   // Count requests, for the watchdog to see progress.
   [[gnu::always_inline]] void count_posted() { bump(posted_); }
   [[gnu::always_inline]] void count_completed() {
@@ -109,13 +103,7 @@ class PeerLink {
 
   // ---- any thread
   // The recovery has news for the data path, or waits for it to find queues empty; or not any more.
-  void set_recovering(bool recovering) {
-    if (recovering) {
-      attention_.fetch_or(kRecovering, std::memory_order_acq_rel);
-    } else {
-      attention_.fetch_and(~kRecovering, std::memory_order_acq_rel);
-    }
-  }
+  void set_recovering(bool recovering) { set(kRecovering, recovering); }
   // Fails the link; the first error is kept, later ones are dropped. notify_peer: the peer receives
   // the text (kFailed) and fails too.
   void fail_link(Error error, bool notify_peer);
@@ -174,6 +162,13 @@ class PeerLink {
   // order.
   [[gnu::always_inline]] static void bump(std::atomic<uint64_t>& counter) {
     counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  }
+  void set(uint32_t bit, bool on) {
+    if (on) {
+      attention_.fetch_or(bit, std::memory_order_acq_rel);
+    } else {
+      attention_.fetch_and(~bit, std::memory_order_acq_rel);
+    }
   }
   void on_frame(const Frame& frame);
   void on_pair(const Frame& frame);
