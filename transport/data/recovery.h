@@ -136,11 +136,6 @@ class Recovery {
   // Returns false where none can be posted.
   bool probe_peer();
 
-  // The epoch in which completions of the pair's receives are valid. It advances before the
-  // first receive of the new epoch is posted.
-  uint32_t receive_epoch(uint32_t pair) const {
-    return arrivals_[pair].epoch.load(std::memory_order_acquire);
-  }
   // Receiver: counts an immediate that arrived, with the epoch of its WorkId. Returns false where
   // it must not arrive any more, as this end has stated how many there were: the connection has to
   // fail.

@@ -25,10 +25,6 @@ class RegisteredBlock {
   T& operator*() const { return *memory_; }
   T* get() const { return memory_.get(); }
   T* operator->() const { return memory_.get(); }
-  // Bytes from the begin of the T to a member of it, for remote addresses.
-  size_t offset_of(const auto& part) const {
-    return reinterpret_cast<const char*>(&part) - reinterpret_cast<const char*>(memory_.get());
-  }
   uint32_t lkey() const { return mr_->lkey; }
   uint32_t rkey() const { return mr_->rkey; }
 
