@@ -41,7 +41,7 @@ TEST_F(DoctorFrom, KnownMachines_HaveTheseFindings) {
   const std::pair<const char*, const char*> machines[] = {
       {kMachine, ""},
       {"nccl-dgx-a100.xml", ""},
-      {"nccl-amd-8gpu.xml", ""},
+      {"nccl-amd-4gpu.xml", ""},
       {"nccl-gb200-tray.xml", ""},
       {"hwloc-dual-port-cards.xml", ""},
       {"cases/gb10b.xml", ""},

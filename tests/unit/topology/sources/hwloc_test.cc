@@ -40,13 +40,10 @@ TEST(Hwloc, Xml_EachFile_HasItsDevices) {
   for (const FileFacts& facts : {
            FileFacts{
                "hwloc-dgx-h100.xml", {8, 12, 8, 2}, "0 0 0 0 1 1 1 1", "0 0 0 0 0 0 1 1 1 1 1 1"},
-           FileFacts{"hwloc-dgx2.xml",
-                     {16, 11, 12, 2},
-                     "0 0 0 0 0 0 0 0 1 1 1 1 1 1 1 1",
-                     "0 0 0 0 0 1 1 1 1 1 1"},
+           FileFacts{"hwloc-half-dgx2.xml", {8, 7, 6, 2}, "0 0 0 0 1 1 1 1", "0 0 0 1 1 1 1"},
            FileFacts{"hwloc-dual-port-cards.xml", {4, 4, 2, 2}, "0 0 1 1", "0 0 1 1"},
            // The server's own display controller is no GPU.
-           FileFacts{"hwloc-epyc-amd.xml", {8, 1, 8, 2}, "0 0 0 0 1 1 1 1", "1"},
+           FileFacts{"hwloc-epyc-amd.xml", {4, 1, 4, 2}, "0 0 1 1", "1"},
            FileFacts{"hwloc-flat-vm.xml", {2, 2, 0, 1}, "0 0", "0 0"},
            FileFacts{"hwloc-one-gpu.xml", {1, 2, 0, 2}, "1", "1 1"},
            FileFacts{"hwloc-power9.xml", {4, 4, 2, 2}, "0 0 8 8", "0 0 8 8"},
@@ -60,7 +57,7 @@ TEST(Hwloc, Xml_EachFile_HasItsDevices) {
 }
 
 TEST(Hwloc, Xml_SwitchBelowASwitch_IsNested) {
-  Machine machine = read_hwloc(kTopologies + "/hwloc-dgx2.xml");
+  Machine machine = read_hwloc(kTopologies + "/hwloc-half-dgx2.xml");
   EXPECT_EQ(switch_above(machine, machine.gpus[2].at), "0000:28:00.0");
   int above = machine.gpus[2].at.parent;
   EXPECT_EQ(switch_above(machine, machine.switches[above].at), "0000:21:00.0");
