@@ -19,7 +19,7 @@ class LoadedTable {
  public:
   using Table = typename plugin::TableOf<kVersion>::Type;
 
-  LoadedTable() : library_(dlopen(PLUGIN, RTLD_NOW | RTLD_LOCAL)) {
+  explicit LoadedTable(const char* file = PLUGIN) : library_(dlopen(file, RTLD_NOW | RTLD_LOCAL)) {
     EXPECT_NE(library_, nullptr) << dlerror();
     const std::string symbol = "ncclNetPlugin_v" + std::to_string(kVersion);
     table_ = static_cast<const Table*>(dlsym(library_, symbol.c_str()));
