@@ -1,17 +1,14 @@
 // GPU memory through the plugin's table, over the software HCA and the fake CUDA driver. CTest runs
 // this program once for each registration path, which the environment selects;
 // GPU_MEMORY_TEST_FULL_BAR1 is set where the HCA refuses memory of 4 MiB and more.
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 
-#include <algorithm>
 #include <array>
 #include <chrono>
-#include <cstdarg>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <random>
 #include <string>
@@ -20,29 +17,17 @@
 #include "drivers/cuda/cuda_driver.h"
 #include "drivers/cuda/gpu_workspace.h"
 #include "tests/fakes/cuda/fake_driver.h"
+#include "tests/fakes/plugin_log.h"
 #include "tools/net/plugin_loader.h"
 
 namespace gdr::reference {
 namespace {
 
+using testing::IsEmpty;
+using testing::SizeIs;
+
 constexpr auto kPatience = std::chrono::seconds(60);
 constexpr size_t kHandleBytes = 128;
-
-std::mutex g_mutex;  // guards g_warnings
-std::vector<std::string> g_warnings;
-
-void record_warnings(abi::ncclDebugLogLevel level, unsigned long, const char*, int,
-                     const char* format, ...) {
-  constexpr int kWarn = 2;
-  if (static_cast<int>(level) != kWarn) return;
-  char text[2048];
-  va_list arguments;
-  va_start(arguments, format);
-  std::vsnprintf(text, sizeof(text), format, arguments);
-  va_end(arguments);
-  std::lock_guard lock(g_mutex);
-  g_warnings.push_back(text);
-}
 
 bool full_bar1() { return std::getenv("GPU_MEMORY_TEST_FULL_BAR1") != nullptr; }
 
@@ -104,7 +89,7 @@ class GpuMemory : public testing::Test {
     ASSERT_TRUE(plugin) << plugin.error().text;
     plugin_ = std::make_unique<tools::Plugin>(std::move(*plugin));
     tools::InitArguments settings;
-    settings.logger = record_warnings;
+    settings.logger = PluginLog::logger();
     ASSERT_EQ(net().init(settings, &context_), abi::ncclSuccess);
     tools::NetProperties properties;
     ASSERT_EQ(net().properties(0, &properties), abi::ncclSuccess);
@@ -207,14 +192,6 @@ class GpuMemory : public testing::Test {
     EXPECT_EQ(size, static_cast<int>(bytes));
   }
 
-  // Counts the warnings of this process that contain the words.
-  static size_t warnings_with(const std::string& words) {
-    std::lock_guard lock(g_mutex);
-    return static_cast<size_t>(std::count_if(
-        g_warnings.begin(), g_warnings.end(),
-        [&](const std::string& text) { return text.find(words) != std::string::npos; }));
-  }
-
   const fake_cuda::Driver& fake_ = fake_cuda::Driver::load();
   std::unique_ptr<cuda::GpuWorkspace> gpu_;
   std::unique_ptr<tools::Plugin> plugin_;
@@ -242,49 +219,6 @@ TEST_F(GpuMemory, EverySize_ArrivesWholeAndNothingElseIsWritten) {
       EXPECT_TRUE(offset == 0 || to.view()[offset - 1] == 0xee) << bytes;
       EXPECT_EQ(to.view()[offset + bytes], 0xee) << bytes;
     }
-  }
-}
-
-// Each message has another size, one of them none, and the order of the sends is not that of the
-// buffers.
-TEST_F(GpuMemory, GroupedReceive_TakesUnequalMessagesInAnyOrder) {
-  constexpr size_t kSlot = 400 << 10;
-  constexpr int kGroup = 8;
-  Registered from(this, sender_, 0, kGroup * kSlot), to(this, receiver_, 1, kGroup * kSlot);
-  std::array<void*, kGroup> data, handles, phandles{};
-  std::array<size_t, kGroup> rooms, bytes;
-  std::array<int, kGroup> tags, sizes{};
-  std::vector<void*> sends;
-  for (int i = 0; i < kGroup; ++i) {
-    data[i] = to.address() + i * kSlot;
-    handles[i] = to.handle;
-    rooms[i] = kSlot;
-    tags[i] = 10 + i;
-    bytes[i] = 1001 * static_cast<size_t>(i * i * i);
-    from.fill(i * kSlot, bytes[i], i);
-  }
-  void* receive = nullptr;
-  repeat_until([&] {
-    EXPECT_EQ(net().irecv(receiver_, kGroup, data.data(), rooms.data(), tags.data(), handles.data(),
-                          phandles.data(), &receive),
-              abi::ncclSuccess);
-    return receive != nullptr;
-  });
-  for (int i : {5, 0, 7, 2, 3, 6, 1, 4}) {
-    void* send = nullptr;
-    repeat_until([&] {
-      EXPECT_EQ(net().isend(sender_, from.address() + i * kSlot, bytes[i], tags[i], from.handle,
-                            nullptr, &send),
-                abi::ncclSuccess);
-      return send != nullptr;
-    });
-    sends.push_back(send);
-  }
-  for (void* send : sends) repeat_until([&] { return is_done(send, nullptr); });
-  repeat_until([&] { return is_done(receive, sizes.data()); });
-  for (int i = 0; i < kGroup; ++i) {
-    EXPECT_EQ(sizes[i], static_cast<int>(bytes[i]));
-    EXPECT_TRUE(to.holds(i * kSlot, bytes[i], i)) << i;
   }
 }
 
@@ -330,8 +264,8 @@ TEST_F(GpuMemory, RegistrationWhileAKernelRuns_NeverWaits) {
   EXPECT_TRUE(to.holds(0, 1000, 2));
   fake_.hooks.set_kernel_running(0);
   if (later_handle != nullptr) net().dereg_mr(sender_, later_handle);
-  EXPECT_EQ(warnings_with("regMr"), 0u);
-  EXPECT_EQ(warnings_with(kRefusedUsersBuffer), full_bar1() ? 1u : 0u);
+  EXPECT_THAT(PluginLog::warnings("regMr"), IsEmpty());
+  EXPECT_THAT(PluginLog::warnings(kRefusedUsersBuffer), SizeIs(full_bar1() ? 1 : 0));
 }
 
 // Each GPU's buffer is the connection's own, since nothing else is registered with it then.
@@ -346,11 +280,11 @@ TEST_F(GpuMemory, NcclsOwnBuffer_IsRegisteredOrAnErrorThatNamesThePair) {
     for (void* handle : handles) net().dereg_mr(sender_, handle);
   }
   for (std::string gpu : {"0000:1a:00.0", "0000:1b:00.0"}) {
-    EXPECT_EQ(warnings_with("GPU " + gpu + " and softhca0: GPU memory of 6291456 bytes cannot") > 0,
-              full_bar1());
+    const std::string refused = "GPU " + gpu + " and softhca0: GPU memory of 6291456 bytes cannot";
+    EXPECT_EQ(PluginLog::warnings(refused).empty(), !full_bar1());
   }
   if (full_bar1()) return;
-  EXPECT_EQ(warnings_with(""), 0u);
+  EXPECT_THAT(PluginLog::warnings(), IsEmpty());
 }
 
 }  // namespace

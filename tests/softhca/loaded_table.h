@@ -7,7 +7,7 @@
 #include <memory>
 #include <string>
 
-#include "tests/softhca/plugin_log.h"
+#include "tests/fakes/plugin_log.h"
 #include "tests/unit/plugin/table_calls.h"
 
 namespace gdr {

@@ -2,10 +2,10 @@
 // that no HCA is needed.
 #include <gmock/gmock.h>
 
-#include <cstdarg>
 #include <cstdlib>
 
 #include "plugin/communicator.h"
+#include "tests/fakes/plugin_log.h"
 #include "tests/unit/plugin/every_table.h"
 
 namespace gdr::plugin {
@@ -13,23 +13,12 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::string g_log;
-
-void log_line(abi::ncclDebugLogLevel, unsigned long, const char*, int, const char* format, ...) {
-  char line[4096];
-  va_list arguments;
-  va_start(arguments, format);
-  std::vsnprintf(line, sizeof(line), format, arguments);
-  va_end(arguments);
-  g_log += std::string(line) + "\n";
-}
-
 template <class Version>
 class NetInit : public ::testing::Test {
  protected:
   void SetUp() override {
     setenv("NCCL_IB_DISABLE", "1", 1);
-    g_log.clear();
+    PluginLog::clear();
   }
   static const auto& net() { return own_table(Version{}); }
 
@@ -39,13 +28,13 @@ TYPED_TEST_SUITE(NetInit, EveryTable, NameOfTable);
 
 TYPED_TEST(NetInit, Disabled_SucceedsWithoutDevicesPropertiesAndConnections) {
   const auto& net = this->net();
-  ASSERT_EQ(init(net, log_line, &this->context_), abi::ncclSuccess) << g_log;
+  ASSERT_EQ(init(net, PluginLog::logger(), &this->context_), abi::ncclSuccess) << PluginLog::text();
   int count = -1;
   EXPECT_EQ(net.devices(&count), abi::ncclSuccess);
   EXPECT_EQ(count, 0);
   typename TypeParam::Properties properties;
   EXPECT_EQ(net.getProperties(0, &properties), abi::ncclInvalidArgument);
-  EXPECT_THAT(g_log, HasSubstr("getProperties: no such device"));
+  EXPECT_THAT(PluginLog::text(), HasSubstr("getProperties: no such device"));
   char handle[abi::kHandleMaxBytes] = {};
   void* comm = nullptr;
   EXPECT_EQ(listen(net, this->context_, 0, handle, &comm), abi::ncclInvalidArgument);
@@ -57,14 +46,14 @@ TYPED_TEST(NetInit, Communicators_HaveContextsOfTheirOwn) {
   if constexpr (WithContexts<typename TypeParam::Type>) {
     const auto& net = this->net();
     void* second = nullptr;
-    ASSERT_EQ(init(net, log_line, &this->context_, 106, 0xa), abi::ncclSuccess);
-    ASSERT_EQ(init(net, log_line, &second, -1, 0xb), abi::ncclSuccess);
+    ASSERT_EQ(init(net, PluginLog::logger(), &this->context_, 106, 0xa), abi::ncclSuccess);
+    ASSERT_EQ(init(net, PluginLog::logger(), &second, -1, 0xb), abi::ncclSuccess);
     EXPECT_NE(this->context_, second);
     EXPECT_EQ(static_cast<Communicator*>(this->context_)->connection->traffic_class, 106);
     EXPECT_EQ(static_cast<Communicator*>(second)->connection->traffic_class, std::nullopt);
     const std::string table = " uses table v" + std::to_string(TypeParam::kNumber);
-    EXPECT_THAT(g_log, HasSubstr("communicator 0xa" + table + ", traffic class 106\n"));
-    EXPECT_THAT(g_log, HasSubstr("communicator 0xb" + table + "\n"));
+    EXPECT_THAT(PluginLog::text(), HasSubstr("communicator 0xa" + table + ", traffic class 106\n"));
+    EXPECT_THAT(PluginLog::text(), HasSubstr("communicator 0xb" + table + "\n"));
     EXPECT_EQ(finalize(net, this->context_), abi::ncclSuccess);
     EXPECT_EQ(static_cast<Communicator*>(second)->id, 0xbu);
     EXPECT_EQ(finalize(net, second), abi::ncclSuccess);
@@ -74,7 +63,7 @@ TYPED_TEST(NetInit, Communicators_HaveContextsOfTheirOwn) {
 TYPED_TEST(NetInit, SetNetAttr_IsWhatRunsOnTheCommunicator) {
   if constexpr (WithContexts<typename TypeParam::Type>) {
     const auto& net = this->net();
-    ASSERT_EQ(init(net, log_line, &this->context_, -1, 0xa), abi::ncclSuccess);
+    ASSERT_EQ(init(net, PluginLog::logger(), &this->context_, -1, 0xa), abi::ncclSuccess);
     abi::ncclNetAttr_v11_t attributes{};
     attributes.op = 1u << 6;
     attributes.algo = attributes.proto = static_cast<uint32_t>(abi::kNetAttrUndefined);
@@ -89,11 +78,12 @@ TYPED_TEST(NetInit, SetNetAttr_IsWhatRunsOnTheCommunicator) {
 TYPED_TEST(NetInit, NullConfigurationOrTrafficClassTooLarge_HasNoTrafficClass) {
   if constexpr (WithContexts<typename TypeParam::Type>) {
     const auto& net = this->net();
-    EXPECT_EQ(init(net, log_line, nullptr), abi::ncclInvalidArgument);
+    EXPECT_EQ(init(net, PluginLog::logger(), nullptr), abi::ncclInvalidArgument);
     void* second = nullptr;
-    ASSERT_EQ(net.init(&this->context_, 1, nullptr, log_line, nullptr), abi::ncclSuccess);
-    ASSERT_EQ(init(net, log_line, &second, 256), abi::ncclSuccess);
-    EXPECT_THAT(g_log, HasSubstr("the traffic class 256 of a communicator is ignored"));
+    ASSERT_EQ(net.init(&this->context_, 1, nullptr, PluginLog::logger(), nullptr),
+              abi::ncclSuccess);
+    ASSERT_EQ(init(net, PluginLog::logger(), &second, 256), abi::ncclSuccess);
+    EXPECT_THAT(PluginLog::text(), HasSubstr("the traffic class 256 of a communicator is ignored"));
     for (void* context : {this->context_, second}) {
       EXPECT_EQ(static_cast<Communicator*>(context)->connection->traffic_class, std::nullopt);
       EXPECT_EQ(finalize(net, context), abi::ncclSuccess);

@@ -2,11 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdarg>
-#include <cstdio>
 #include <string>
 #include <vector>
 
+#include "tests/fakes/plugin_log.h"
 #include "tests/unit/tools/net/recording_table.h"
 
 namespace gdr::tools {
@@ -14,17 +13,6 @@ namespace {
 using Arguments = std::vector<uint64_t>;
 using testing::ElementsAre;
 using testing::HasSubstr;
-
-std::string g_logged;
-
-void record_log(abi::ncclDebugLogLevel, unsigned long, const char*, int, const char* format, ...) {
-  char text[512];
-  va_list arguments;
-  va_start(arguments, format);
-  std::vsnprintf(text, sizeof(text), format, arguments);
-  va_end(arguments);
-  g_logged = text;
-}
 
 abi::ncclResult_t profiler(void**, int, void*, int64_t, void*) { return abi::ncclSuccess; }
 
@@ -40,8 +28,8 @@ class EveryTable : public testing::TestWithParam<int> {
     g_recorded = {};
     g_entries_return = abi::ncclSuccess;
     g_context_of_plugin = &context_target_;
-    g_logged.clear();
-    settings_.logger = &record_log;
+    PluginLog::clear();
+    settings_.logger = PluginLog::logger();
     settings_.id = 77;
     settings_.traffic_class = 106;
     settings_.profiler = &profiler;
@@ -62,8 +50,8 @@ class EveryTable : public testing::TestWithParam<int> {
   void expect_refused(abi::ncclResult_t result, const char* text = "") {
     EXPECT_EQ(result, abi::ncclInternalError);
     EXPECT_EQ(g_recorded.calls, 0);
-    EXPECT_THAT(g_logged, HasSubstr(text));
-    g_logged.clear();
+    EXPECT_THAT(PluginLog::text(), HasSubstr(text));
+    PluginLog::clear();
   }
 
   // The context that init gives to a communicator.
@@ -104,7 +92,7 @@ TEST_P(EveryTable, NameAndEntries_AreThoseOfTheVersionThatAreNotNull) {
 TEST_P(EveryTable, Init_PassesWhatTheVersionCarries) {
   void* context = nullptr;
   abi::ncclResult_t result = net_.init(settings_, &context);
-  Arguments arguments = {at(&record_log)};
+  Arguments arguments = {at(PluginLog::logger())};
   if (version_ >= 10) arguments.push_back(at(&profiler));
   if (version_ >= 11) arguments.insert(arguments.begin(), {at(&context), 77, 106});
   expect_passed(result, NetEntry::kInit, arguments);

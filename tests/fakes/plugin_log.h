@@ -17,6 +17,10 @@ class PluginLog {
  public:
   static abi::ncclDebugLogger_t logger() { return write; }
   static void renew() { current() = new PluginLog; }
+  static void clear() {
+    std::lock_guard lock(current()->mutex_);
+    current()->lines_.clear();
+  }
 
   // The lines that contain `part`; warnings begin with "WARN ".
   static std::vector<std::string> lines(const std::string& part = "") {
