@@ -2,14 +2,13 @@
 // errors of such runs. CTest puts both libraries into LD_LIBRARY_PATH.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "tests/conformance/run_tool.h"
+#include "tests/fakes/temp_folder.h"
 
 namespace gdr::reference {
 namespace {
@@ -127,13 +126,11 @@ TEST(PerfMemory, WhatCannotBeRegistered_EndsWithTheReason) {
 
 TEST(PerfMemory, NoCudaDriver_EndsWithTheReason) {
   // A file that is not a library precedes any libcuda of this machine in the search path.
-  std::filesystem::path folder =
-      std::filesystem::temp_directory_path() / ("no_cuda." + std::to_string(getpid()));
-  std::filesystem::create_directory(folder);
-  std::ofstream(folder / "libcuda.so.1") << "none\n";
+  const TempFolder folder;
+  std::ofstream(folder.path() / "libcuda.so.1") << "none\n";
   const char* path = std::getenv("LD_LIBRARY_PATH");
-  ToolRun run = perf("cuda", {}, {"LD_LIBRARY_PATH=" + folder.string() + ":" + (path ? path : "")});
-  std::filesystem::remove_all(folder);
+  ToolRun run =
+      perf("cuda", {}, {"LD_LIBRARY_PATH=" + folder.path().string() + ":" + (path ? path : "")});
   EXPECT_EQ(run.exit_code, 3);
   EXPECT_THAT(run.err, HasSubstr("--memory cuda: no CUDA driver: "));
 }

@@ -1,9 +1,11 @@
-// A folder for the files of one test.
+// A folder for the files of one test, and their content.
 #pragma once
 
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <system_error>
 
@@ -31,5 +33,10 @@ class TempFolder {
  private:
   std::filesystem::path path_;
 };
+
+inline std::string read_whole(const std::filesystem::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  return {std::istreambuf_iterator<char>(stream), {}};
+}
 
 }  // namespace gdr

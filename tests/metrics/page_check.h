@@ -5,7 +5,6 @@
 
 #include <cstdlib>
 #include <fstream>
-#include <sstream>
 #include <string>
 
 #include "tests/fakes/temp_folder.h"
@@ -28,9 +27,7 @@ inline PageCheck check_page(const TempFolder& folder, const std::string& page) {
   const std::string command = "PATH=\"/usr/bin:$PATH\" python3 -B '" GDR_CHECK_PAGE "' '" + file +
                               "' > '" + output + "' 2>&1";
   const int status = std::system(command.c_str());
-  std::ostringstream text;
-  text << std::ifstream(output).rdbuf();
-  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text.str()};
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, read_whole(output)};
 }
 
 }  // namespace gdr

@@ -51,16 +51,7 @@ class Traffic {
 template <class Version>
 class EveryLoadedTable : public ::testing::Test {};
 
-struct NameOfTable {
-  template <class Version>
-  static std::string GetName(int) {
-    return "v" + std::to_string(Version::kNumber);
-  }
-};
-using Versions =
-    ::testing::Types<plugin::TableOf<6>, plugin::TableOf<7>, plugin::TableOf<8>, plugin::TableOf<9>,
-                     plugin::TableOf<10>, plugin::TableOf<11>, plugin::TableOf<12>>;
-TYPED_TEST_SUITE(EveryLoadedTable, Versions, NameOfTable);
+TYPED_TEST_SUITE(EveryLoadedTable, plugin::EveryTable, plugin::NameOfTable);
 
 // That it is logged shows that the class reaches the connection, from init or, in v10, from
 // connect.

@@ -11,7 +11,6 @@
 #include <fstream>
 #include <optional>
 #include <set>
-#include <sstream>
 
 #include "tests/fakes/temp_folder.h"
 
@@ -41,11 +40,7 @@ struct StatsFileTest : testing::Test {
     }
     return false;
   }
-  std::string text_of(const std::string& name) const {
-    std::ostringstream text;
-    text << std::ifstream(folder.path() / name).rdbuf();
-    return text.str();
-  }
+  std::string text_of(const std::string& name) const { return read_whole(folder.path() / name); }
   static Status write(StatsFile& file, const std::string& text = "text\n") {
     return file.write([&](int number) { return std::to_string(number) + " " + text; });
   }

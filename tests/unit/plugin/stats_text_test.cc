@@ -8,7 +8,6 @@
 #include <map>
 #include <regex>
 #include <set>
-#include <sstream>
 
 #include "tests/fakes/temp_folder.h"
 #include "tests/metrics/page_check.h"
@@ -120,12 +119,6 @@ TEST(StatsTextTest, Promtool_HasNoObjection) {
   EXPECT_EQ(std::system(("promtool check metrics < " + name).c_str()), 0);
 }
 
-std::string text_of_file(const std::string& name) {
-  std::ostringstream text;
-  text << std::ifstream(name).rdbuf();
-  return text.str();
-}
-
 // The names of metrics in a text: words of this prefix, but those of files.
 std::set<std::string> metrics_in(const std::string& text) {
   std::set<std::string> names;
@@ -138,8 +131,8 @@ std::set<std::string> metrics_in(const std::string& text) {
 
 TEST(StatsDocumentsTest, EachMetric_IsExplained_AndTheDashboardShowsNoOther) {
   const std::set<std::string> metrics = metrics_in(stats_text({}, {.number = 0, .pid = 1}));
-  EXPECT_EQ(metrics_in(text_of_file(GDR_METRICS_DOCUMENT)), metrics);
-  const std::set<std::string> shown = metrics_in(text_of_file(GDR_DASHBOARD));
+  EXPECT_EQ(metrics_in(read_whole(GDR_METRICS_DOCUMENT)), metrics);
+  const std::set<std::string> shown = metrics_in(read_whole(GDR_DASHBOARD));
   EXPECT_FALSE(shown.empty());
   EXPECT_THAT(metrics, IsSupersetOf(shown));
 }

@@ -3,10 +3,13 @@
 // every table.
 #pragma once
 
+#include <gtest/gtest.h>
+
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <string>
 #include <vector>
 
 #include "plugin/abi/net_v12.h"
@@ -32,6 +35,18 @@ GDR_TABLE(10);
 GDR_TABLE(11);
 GDR_TABLE(12);
 #undef GDR_TABLE
+
+// The types of a typed test.
+using EveryTable = ::testing::Types<TableOf<6>, TableOf<7>, TableOf<8>, TableOf<9>, TableOf<10>,
+                                    TableOf<11>, TableOf<12>>;
+
+// Names the tests of a version "v8".
+struct NameOfTable {
+  template <class Version>
+  static std::string GetName(int) {
+    return "v" + std::to_string(Version::kNumber);
+  }
+};
 
 // v7 and later have entries and properties for device offload.
 template <class Table>

@@ -4,23 +4,18 @@
 #include <unistd.h>
 
 #include <cstdlib>
-#include <fstream>
-#include <iterator>
+
+#include "tests/fakes/temp_folder.h"
 
 namespace gdr::plugin {
 namespace {
-
-std::string content_of(const std::string& file) {
-  std::ifstream stream(file);
-  return {std::istreambuf_iterator<char>(stream), {}};
-}
 
 TEST(PublishTopology, Text_IsTheContentOfTheFileNamedInTheEnvironment) {
   std::string xml(200000, 'x');  // more than one write may take
   Result<std::string> name = publish_topology(xml);
   ASSERT_TRUE(name) << name.error().text;
   EXPECT_EQ(getenv("NCCL_TOPO_FILE"), *name);
-  EXPECT_EQ(content_of(*name), xml);
+  EXPECT_EQ(read_whole(*name), xml);
 }
 
 TEST(DanglingTopology, OnlyOwnNamesWithoutAFile_AreDangling) {
@@ -30,7 +25,7 @@ TEST(DanglingTopology, OnlyOwnNamesWithoutAFile_AreDangling) {
   ASSERT_TRUE(publish_topology("one"));
   Result<std::string> name = publish_topology("two");
   ASSERT_TRUE(name);
-  EXPECT_EQ(content_of(getenv("NCCL_TOPO_FILE")), "two");
+  EXPECT_EQ(read_whole(getenv("NCCL_TOPO_FILE")), "two");
   EXPECT_FALSE(is_dangling_topology(*name));
   int pipe_ends[2];
   ASSERT_EQ(pipe(pipe_ends), 0);

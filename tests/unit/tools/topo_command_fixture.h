@@ -57,8 +57,7 @@ class TopoCommand : public ::testing::Test {
   // Copies a known machine, with the first `from` replaced.
   std::string copy(const std::string& name, const std::string& file, const std::string& from = "",
                    const std::string& to = "") const {
-    std::ifstream stream(known(file));
-    std::string text{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+    std::string text = read_whole(known(file));
     const size_t at = text.find(from);
     EXPECT_NE(at, std::string::npos) << from;
     if (!from.empty() && at != std::string::npos) text.replace(at, from.size(), to);

@@ -4,12 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <random>
 #include <string>
 
 #include "base/result.h"
+#include "tests/fakes/temp_folder.h"
 #include "topology/model.h"
 
 namespace gdr::topology {
@@ -89,11 +88,6 @@ inline void expect_consistent(const Machine& machine) {
     check(item.at);
     EXPECT_FALSE(item.ports.empty());
   }
-}
-
-inline std::string read_whole(const std::string& file) {
-  std::ifstream stream(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), {}};
 }
 
 // Returns the text cut off, with a few bytes changed, with digits exchanged, with a piece removed

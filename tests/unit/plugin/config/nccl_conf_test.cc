@@ -1,12 +1,12 @@
 #include "plugin/config/nccl_conf.h"
 
 #include <gmock/gmock.h>
-#include <unistd.h>
 
 #include <array>
-#include <filesystem>
 #include <fstream>
 #include <string>
+
+#include "tests/fakes/temp_folder.h"
 
 namespace gdr::config {
 namespace {
@@ -27,11 +27,9 @@ class NcclConfFile : public ::testing::Test {
     add_nccl_conf(file_, &environment);
     return environment;
   }
-  void TearDown() override { std::filesystem::remove(file_); }
 
-  const std::string file_ =
-      (std::filesystem::temp_directory_path() / ("gdr-nccl-conf-" + std::to_string(getpid())))
-          .string();
+  const TempFolder folder_;
+  const std::string file_ = (folder_.path() / "nccl.conf").string();
 };
 
 TEST_F(NcclConfFile, Lines_AreReadAsNcclReadsThem) {

@@ -3,13 +3,12 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
 #include "softhca/model/config.h"
+#include "tests/fakes/temp_folder.h"
 
 namespace softhca {
 namespace {
@@ -50,13 +49,11 @@ TEST(Counters, CompletionsAndReceives_AreCountedByKind) {
 }
 
 TEST(Counters, NumberOfTheProcess_IsInTheNameOfTheFile) {
-  const std::string folder = std::filesystem::temp_directory_path();
-  const std::string name = folder + "/counters-test." + std::to_string(getpid()) + ".json";
-  Counters counters(folder + "/counters-test.%p.json", two_devices());
+  const gdr::TempFolder folder;
+  Counters counters((folder.path() / "counters.%p.json").string(), two_devices());
   counters.write();
-  std::ifstream file(name);
-  EXPECT_EQ(Json::parse(file)["pid"], getpid());
-  std::filesystem::remove(name);
+  const std::string name = "counters." + std::to_string(getpid()) + ".json";
+  EXPECT_EQ(Json::parse(gdr::read_whole(folder.path() / name))["pid"], getpid());
 }
 
 }  // namespace

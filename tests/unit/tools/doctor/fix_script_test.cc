@@ -38,10 +38,7 @@ class FixScript : public ::testing::Test {
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   }
 
-  std::string read(const std::string& name) const {
-    std::ifstream stream(folder_.path() / name, std::ios::binary);
-    return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
-  }
+  std::string read(const std::string& name) const { return read_whole(folder_.path() / name); }
 
   // A step that sets a file's content, which was "old" before.
   static FixStep sets(const std::string& file) {

@@ -1,10 +1,8 @@
 #include "topology/sources/hwloc.h"
 
 #include <gmock/gmock.h>
-#include <unistd.h>
 
 #include <cstdlib>
-#include <filesystem>
 #ifdef __SANITIZE_ADDRESS__
 #include <sanitizer/lsan_interface.h>
 #endif
@@ -16,23 +14,20 @@
 namespace gdr::topology {
 namespace {
 
-namespace fs = std::filesystem;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 Machine read_hwloc(const std::string& file) { return checked(hwloc_xml(file)); }
 
-// Writes hwloc files and removes them.
 class HwlocText : public ::testing::Test {
  protected:
   Result<Machine> parse(const std::string& text) {
     std::ofstream(file_, std::ios::binary) << text;
     return hwloc_xml(file_);
   }
-  void TearDown() override { fs::remove(file_); }
 
-  const std::string file_ =
-      (fs::temp_directory_path() / ("gdr-hwloc-" + std::to_string(getpid()) + ".xml")).string();
+  const TempFolder folder_;
+  const std::string file_ = (folder_.path() / "hwloc.xml").string();
 };
 
 // Which HCAs are on whose switch is in golden_test.cc.
