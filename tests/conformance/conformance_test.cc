@@ -26,9 +26,13 @@ std::set<std::string> lacking(int version) {
   return cases;
 }
 
+// Peers that die and messages of gigabytes take most of the time. Where the types of sizes are
+// those of the version before, these are left out.
 TEST_P(EveryTable, CorrectPlugin_PassesEveryCaseThatTheVersionHas) {
-  ToolRun run = run_tool({"conformance", "--plugin", REFERENCE_PLUGIN, "--table", GetParam(),
-                          "--beyond", "--json", "-"});
+  const bool has_new_sizes = std::set<std::string>{"6", "9", "12"}.contains(GetParam());
+  ToolRun run =
+      run_tool({"conformance", "--plugin", REFERENCE_PLUGIN, "--table", GetParam(), "--filter",
+                has_new_sizes ? "*" : "!(C5*|C8*)", "--beyond", "--json", "-"});
   EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
   json report = json::parse(run.out);
   std::set<std::string> skipped;
