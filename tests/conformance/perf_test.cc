@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
@@ -13,6 +12,7 @@
 #include <thread>
 
 #include "tests/conformance/run_tool.h"
+#include "tests/fakes/temp_folder.h"
 
 namespace gdr::reference {
 namespace {
@@ -166,8 +166,8 @@ TEST(PerfAllReduce, RanksStartedByHand_FindEachOther) {
 // Runs all-reduces of two sizes until a file exists, which is made after the pause. Returns the
 // rows.
 json rows_until_stopped(std::chrono::milliseconds pause) {
-  const std::filesystem::path file =
-      std::filesystem::temp_directory_path() / ("perf_test_until." + std::to_string(getpid()));
+  const TempFolder folder;
+  const std::filesystem::path file = folder.path() / "until";
   std::thread stopping([&] {
     std::this_thread::sleep_for(pause);
     std::ofstream(file) << "stop";
@@ -175,7 +175,6 @@ json rows_until_stopped(std::chrono::milliseconds pause) {
   const json report =
       report_of("all_reduce", {"--ranks", "2", "-b", "1K", "-e", "2K", "--until", file.string()});
   stopping.join();
-  std::filesystem::remove(file);
   return report["results"];
 }
 

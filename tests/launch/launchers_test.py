@@ -7,7 +7,6 @@ import os
 import pathlib
 import re
 import shutil
-import socket
 import subprocess
 import tempfile
 import unittest
@@ -20,18 +19,12 @@ _JOB = ["--gpus", str(_RANKS), "--program", "perf_rank", "--preset", "one_host_s
 _SIZES = ["--", "--begin", "1K", "--end", "64K", "--factor", "8", "--iters", "20"]
 
 
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]
-
-
 def environment(base):
     """`base` with what the launchers need here, and none of the caller's settings of NCCL."""
     kept = ("GDR_PLUGIN_DIR",)
     result = {name: value for name, value in base.items()
               if not name.startswith(("NCCL_", "GDR_NCCL_", "SLURM_JOB")) or name in kept}
-    result.update(GDR_TOOL=os.environ["GDR_TOOL"], MASTER_PORT=str(free_port()))
+    result.update(GDR_TOOL=os.environ["GDR_TOOL"], MASTER_PORT=str(one_node_slurm.free_ports(1)[0]))
     return result
 
 

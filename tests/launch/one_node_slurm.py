@@ -52,7 +52,7 @@ def why_not():
     return None if os.geteuid() == 0 else "slurmd needs root"
 
 
-def _free_ports(count):
+def free_ports(count):
     sockets = [socket.socket() for _ in range(count)]
     for one in sockets:
         one.bind(("127.0.0.1", 0))
@@ -77,7 +77,7 @@ class OneNodeSlurm:
         key.chmod(0o400)
         configuration = self.folder / "slurm.conf"
         configuration.write_text(_CONFIGURATION.format(host=host, folder=self.folder, cpus=cpus,
-                                                       ports=_free_ports(2)))
+                                                       ports=free_ports(2)))
         self.environment = {**os.environ, "SLURM_CONF": str(configuration)}
         self.environment["PATH"] = os.environ.get("PATH", "") + ":" + _DAEMON_PATH
 

@@ -10,18 +10,14 @@ import argparse
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 import time
 
+sys.dont_write_bytecode = True
+from over_softhca import free_address  # noqa: E402
+
 TIMEOUT_S = 90
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("", 0))
-        return probe.getsockname()[1]
 
 
 def listens(port):
@@ -41,7 +37,7 @@ def start(command, environment):
 
 
 def run_pair(command, environment):
-    port = free_port()
+    port = int(free_address().rsplit(":")[1])
     server = start([*command, "-p", str(port)], environment)
     deadline = time.monotonic() + TIMEOUT_S
     while not listens(port) and server.poll() is None and time.monotonic() < deadline:

@@ -5,12 +5,10 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <string>
-#include <vector>
+#include <type_traits>
 
 #include "plugin/abi/net_v12.h"
 #include "plugin/abi/net_v6.h"
