@@ -19,14 +19,15 @@ def add_folders(add, output):
 
 def environment(options, log, nccl=None, **settings):
     """Ranks use the network only, as nodes of their own, and log to files whose names begin with that of `log`. `nccl`
-    is a folder with a libnccl.so.2, instead of the installed one."""
+    is a folder with a libnccl.so.2, instead of the installed one. A setting of None is left out."""
     kept = {name: value for name, value in os.environ.items()
             if not name.startswith(("NCCL_", "GDR_NCCL_", "SOFTHCA_"))}
     libraries = [nccl, options.softhca, options.plugin, kept.get("LD_LIBRARY_PATH")]
-    return {**kept, "LD_LIBRARY_PATH": ":".join(str(one) for one in libraries if one),
+    made = {**kept, "LD_LIBRARY_PATH": ":".join(str(one) for one in libraries if one),
             "NCCL_NET_PLUGIN": "gdr", "NCCL_NET": "GDR", "NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1",
             "NCCL_NVLS_ENABLE": "0", "NCCL_NET_GDR_LEVEL": "SYS", "NCCL_DEBUG": "INFO",
             "NCCL_DEBUG_SUBSYS": "INIT,NET", "NCCL_DEBUG_FILE": f"{log}.%p", **settings}
+    return {name: value for name, value in made.items() if value is not None}
 
 
 def two_ranks(program, *arguments, script='exec "$@"'):
