@@ -19,18 +19,10 @@ using topology::nccl::kOldestRelease;
 
 struct TopoCommand {
   topo::Request request;
-  bool dot = false;
   bool nccl_xml = false;
   bool grouped = false;
   std::string svg;
 
-  // Returns the options that choose what is printed; more than one of them is an error.
-  std::vector<std::string> modes() const {
-    std::vector<std::string> given;
-    if (dot) given.push_back("--dot");
-    if (nccl_xml) given.push_back("--nccl-xml");
-    return given;
-  }
   bool shows_several() const {
     return request.sources.size() > 1 || request.options.host == topo::kAllHosts;
   }
@@ -55,22 +47,13 @@ Status write_file(const std::string& name, const std::string& text) {
 
 // Stops where options contradict each other.
 void check_conflicts(const TopoCommand& command) {
-  const std::vector<std::string> modes = command.modes();
-  auto conflict = [](const std::string& a, const std::string& b) {
-    stop(kExitUsage, a + " and " + b + " exclude each other: give one of them");
-  };
-  if (modes.size() > 1) conflict(modes[0], modes[1]);
-  const bool several = command.shows_several();
-  if (command.request.json && !modes.empty()) conflict("--json", modes[0]);
-  if (command.svg == "-" && (command.request.json || !modes.empty())) {
+  if (command.svg == "-" && (command.request.json || command.nccl_xml)) {
     stop(kExitUsage,
          "--svg - prints only the picture: give --svg a file, or leave out the other format");
   }
-  if (several && !command.svg.empty()) {
-    stop(kExitUsage, "--svg shows one machine: give --from one source, and --host one host");
-  }
-  if (several && !modes.empty()) {
-    stop(kExitUsage, modes[0] + " shows one machine: give --from one source, and --host one host");
+  if (command.shows_several() && (command.nccl_xml || !command.svg.empty())) {
+    stop(kExitUsage,
+         "--nccl-xml and --svg show one machine: give --from one source, and --host one host");
   }
   const std::vector<std::string>& sources = command.request.sources;
   if (command.request.options.host.has_value() &&
@@ -81,7 +64,6 @@ void check_conflicts(const TopoCommand& command) {
 
 View view_of(const TopoCommand& command) {
   if (command.request.json) return View::kJson;
-  if (command.dot) return View::kDot;
   if (command.nccl_xml) return command.grouped ? View::kGroupedNcclXml : View::kNcclXml;
   return command.svg == "-" ? View::kSvg : View::kMatrix;
 }
@@ -122,14 +104,15 @@ void add_input(CLI::App* sub, TopoCommand* command) {
 
 void add_output(CLI::App* sub, TopoCommand* command) {
   const char* group = "Output (in place of the matrix)";
-  sub->add_flag("--json", command->request.json, "Print JSON; of several machines a line each")
-      ->group(group);
-  sub->add_flag("--dot", command->dot, "Print a graph for Graphviz")->group(group);
+  CLI::Option* json =
+      sub->add_flag("--json", command->request.json, "Print JSON; of several machines a line each")
+          ->group(group);
   sub->add_option("--svg", command->svg, "Write a picture to this file; -: to stdout only")
       ->group(group);
   CLI::Option* xml =
       sub->add_flag("--nccl-xml", command->nccl_xml, "Print a file for NCCL_TOPO_FILE")
-          ->group(group);
+          ->group(group)
+          ->excludes(json);
   sub->add_flag("--grouped", command->grouped,
                 "With --nccl-xml: put each GPU and the HCAs of its rails under one switch")
       ->needs(xml)

@@ -131,8 +131,6 @@ std::string view_text(const Inspection& inspection, View view) {
   switch (view) {
     case View::kJson:
       return json_text(decision, inspection.not_offered);
-    case View::kDot:
-      return dot_text(decision, picture_date());
     case View::kNcclXml:
       return topology::nccl_xml_text_of(decision.machine);
     case View::kGroupedNcclXml:

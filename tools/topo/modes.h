@@ -12,7 +12,7 @@ namespace gdr::tools::topo {
 // As options.host: every host of a file.
 inline constexpr char kAllHosts[] = "all";
 
-enum class View { kMatrix, kJson, kDot, kNcclXml, kGroupedNcclXml, kSvg };
+enum class View { kMatrix, kJson, kNcclXml, kGroupedNcclXml, kSvg };
 
 struct Request {
   InspectOptions options;  // but for `from`

@@ -1,4 +1,4 @@
-// The four ways to show a machine with its rails. All return text; names that come from files are
+// The three ways to show a machine with its rails. All return text; names that come from files are
 // cleaned, so that they can neither steer a terminal nor break the format.
 #pragma once
 
@@ -31,8 +31,5 @@ std::string json_text(const topology::PredictedRails& decision,
 // may be empty; see picture_date(). Every rail has a colour, which its GPU, its HCA port and the
 // line between them share. Below the boxes are the NVLinks and a table.
 std::string svg_text(const topology::PredictedRails& decision, const std::string& date = "");
-
-// The same as a graph in the DOT language, for `dot -Tsvg` and other programs of Graphviz.
-std::string dot_text(const topology::PredictedRails& decision, const std::string& date = "");
 
 }  // namespace gdr::tools::topo

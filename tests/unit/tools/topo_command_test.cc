@@ -115,8 +115,10 @@ TEST_F(TopoCommand, NcclsConfigurationFile_IsRead) {
 
 TEST_F(TopoCommand, OptionsThatContradictEachOther_AreErrors) {
   const std::string one = " --from " + known(kMachine), two = one + " " + known(kMachine);
-  for (const std::string& arguments : {"--dot --nccl-xml" + one, "--json --dot" + one,
-                                       "--json --svg -" + one, "--dot" + two, "--svg -" + two}) {
+  const auto excluded = static_cast<int>(CLI::ExitCodes::ExcludesError);
+  EXPECT_EQ(run("--json --nccl-xml" + one).code, excluded);
+  for (const std::string& arguments :
+       {"--json --svg -" + one, "--nccl-xml --svg -" + one, "--nccl-xml" + two, "--svg -" + two}) {
     const Printed result = run(arguments);
     EXPECT_EQ(result.code, 2) << arguments;
     EXPECT_THAT(result.out, IsEmpty()) << arguments;
@@ -152,7 +154,7 @@ TEST_F(TopoCommand, HostThatDoesNotExist_IsAnErrorThatListsTheHosts) {
   EXPECT_EQ(single.code, 2);
   EXPECT_THAT(single.err, HasSubstr("Fix: leave it out: the file describes one host"));
   EXPECT_EQ(run("--host 0").code, 2);
-  EXPECT_EQ(run("--host all --dot" + from).code, 2);
+  EXPECT_EQ(run("--host all --nccl-xml" + from).code, 2);
 }
 
 TEST_F(TopoCommand, SeveralSources_AreLinesOfATable) {
