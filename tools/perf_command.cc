@@ -127,14 +127,6 @@ void run(PerfOptions& options, Benchmark benchmark) {
   if (int code = conclude(*outcomes); code != kExitOk) throw CLI::RuntimeError(code);
 }
 
-// Sets the sizes of osu_bw and osu_latency, unless the user gave others.
-void use_osu_sizes(const CLI::App& command, PerfOptions& o) {
-  constexpr size_t kOsuBegin = 1;
-  constexpr size_t kOsuEnd = size_t{4} << 20;
-  if (command.count("--begin") == 0) o.begin = kOsuBegin;
-  if (command.count("--end") == 0) o.end = std::max(kOsuEnd, o.begin);
-}
-
 // Rejects CUDA memory: without a kernel that adds, an all-reduce over GPU memory would measure
 // copies to the host.
 void reject_cuda(const PerfOptions& o) {
@@ -179,12 +171,7 @@ void add_sendrecv(CLI::App* perf) {
                    "own tag, and --depth counts receives")
       ->check(CLI::Range(1, abi::kMaxRecvs))
       ->capture_default_str();
-  command->add_flag("--osu", options->osu,
-                    "Print osu_bw's and osu_latency's two columns, by default 1 B to 4 MiB");
-  command->callback([options, command] {
-    if (options->osu) use_osu_sizes(*command, *options);
-    run(*options, &run_sendrecv);
-  });
+  command->callback([options] { run(*options, &run_sendrecv); });
 }
 
 void add_all_reduce(CLI::App* perf) {

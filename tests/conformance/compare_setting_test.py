@@ -80,7 +80,6 @@ class CompareSettingTest(unittest.TestCase):
 
     def test_UnsuitableOptions_AreUsageErrors(self):
         for words, reason in (
-                (("--with", "A=1", "sendrecv", "--osu"), "leave out --osu"),
                 (("--with", "A=1", "sendrecv", "--root", "h:1"), "leave out --root"),
                 (("--with", "A=1", "sendrecv", "--json", "-"), "leave out --json"),
                 (("--with", "A=1", "sendrecv", "--rounds", "0"), "at least 1"),

@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <thread>
 
 #include "tests/conformance/run_tool.h"
@@ -259,37 +258,6 @@ TEST(Perf, LoggerOn_PrintsLinesLikeNccls) {
       perf("sendrecv", {"-e", "8", "-n", "2"}, {"NCCL_DEBUG=INFO", "NCCL_DEBUG_SUBSYS=INIT,NET"});
   EXPECT_EQ(run.exit_code, 0) << run.err;
   EXPECT_THAT(run.err, testing::ContainsRegex(":[0-9]+:[0-9]+ \\[[0-9]+\\] NCCL INFO NET/"));
-}
-
-// The rows of a table in OSU's columns: size and value.
-std::vector<std::pair<size_t, double>> osu_rows(Words options) {
-  options.insert(options.begin(), "--osu");
-  const ToolRun run = perf("sendrecv", options);
-  EXPECT_EQ(run.exit_code, 0) << run.err;
-  EXPECT_THAT(run.out, testing::ContainsRegex("\n# Size +(Bandwidth .MB/s.|Latency .us.)\n"));
-  std::vector<std::pair<size_t, double>> rows;
-  std::istringstream in(run.out);
-  for (std::string line; std::getline(in, line);) {
-    if (line.empty() || line[0] == '#') continue;
-    std::istringstream fields(line);
-    auto& [bytes, value] = rows.emplace_back();
-    EXPECT_TRUE(fields >> bytes >> value && (fields >> std::ws).eof()) << line;
-  }
-  return rows;
-}
-
-TEST(PerfOsu, TwoColumns_HaveOsusSizesUnlessOthersAreGiven) {
-  const auto bandwidth = osu_rows({"--test", "bw", "-n", "2", "-w", "1"});
-  ASSERT_EQ(bandwidth.size(), 23u);
-  EXPECT_EQ(bandwidth.front().first, 1u);
-  EXPECT_EQ(bandwidth.back().first, size_t{4} << 20);
-  EXPECT_GT(bandwidth.back().second, 0);
-  const auto latency = osu_rows({"--test", "lat", "-b", "4", "-e", "64", "-f", "4", "-n", "10"});
-  ASSERT_EQ(latency.size(), 3u);
-  EXPECT_EQ(latency[2].first, 64u);
-  const json report = report_of("sendrecv", {"--osu", "-b", "8", "-e", "16", "-n", "2"});
-  EXPECT_GT(report["bandwidth"][1]["average_mib_s"], 0);
-  EXPECT_GT(report["latency"][1]["typical_us"], 0);
 }
 }  // namespace
 }  // namespace gdr::reference

@@ -1,13 +1,10 @@
-// Lines of the result tables, in the columns of perftest, nccl-tests and the OSU micro-benchmarks,
-// so that scripts for those programs can read them.
+// Lines of the result tables, in the columns of perftest and nccl-tests, so that scripts for those
+// programs can read them.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <vector>
-
-#include "tools/perf/rank_memory.h"
 
 namespace gdr::tools {
 
@@ -68,13 +65,5 @@ double algorithm_bandwidth(size_t bytes, double microseconds);
 // Data per time that each rank's links carry: 2(n-1)/n times the algorithm bandwidth for a ring
 // all-reduce over n ranks (nccl-tests, doc/PERFORMANCE.md).
 double bus_bandwidth(size_t bytes, double microseconds, int ranks);
-
-// The two-column tables of osu_bw and osu_latency: sizes in bytes, bandwidth in 10^6 bytes/s,
-// latency in microseconds. OSU waits for an answer after each window of messages, whereas perf
-// keeps `window` messages in flight throughout.
-std::string osu_bandwidth_header(const std::vector<MemorySpec>& memory, size_t window);
-std::string osu_row(const BandwidthRow& row);
-std::string osu_latency_header(const std::vector<MemorySpec>& memory);
-std::string osu_row(const LatencyRow& row);  // the average, as OSU prints it
 
 }  // namespace gdr::tools

@@ -40,7 +40,6 @@ struct PerfOptions {
 
   // sendrecv
   double seconds = 0;         // of each measurement, about; 0: `iterations`
-  bool osu = false;           // print OSU's columns
   std::string test = "both";  // bw, lat or both
   size_t slots = 1;           // message buffers used in turn by each message of a group; 1: always
                               // the same, as in perftest

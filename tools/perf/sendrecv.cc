@@ -182,7 +182,7 @@ Status SendRecv::one_bandwidth(size_t bytes) {
   auto all = rank_.allgather_values("bandwidth run ended", times);
   if (!all) return forward_error(all);
   BandwidthRow row = bandwidth_row(shape, times, (*all)[1]);
-  print(options_.osu ? osu_row(row) : format_row(row));
+  print(format_row(row));
   rows_["bandwidth"].push_back({{"bytes", row.bytes},
                                 {"iterations", row.iterations},
                                 {"peak_mib_s", row.peak_mib_s},
@@ -192,7 +192,7 @@ Status SendRecv::one_bandwidth(size_t bytes) {
 }
 
 Status SendRecv::sweep_bandwidth(const std::vector<size_t>& sizes) {
-  print(options_.osu ? osu_bandwidth_header(options_.memory, options_.depth) : bandwidth_header());
+  print(bandwidth_header());
   for (size_t bytes : sizes) {
     rank_.board().set_state(fmt::format("verifying messages of {}", human_bytes(bytes)));
     Status done = verify(bytes);
@@ -219,7 +219,7 @@ Status SendRecv::one_latency(size_t bytes) {
   if (!measured) return measured;
   if (rank_.rank() != 0) return {};
   LatencyRow row{bytes, shape.round_trips, summarize(halves)};
-  print(options_.osu ? osu_row(row) : format_row(row));
+  print(format_row(row));
   const LatencySummary& t = row.half_round_trip;
   rows_["latency"].push_back({{"bytes", bytes},
                               {"iterations", row.iterations},
@@ -234,7 +234,7 @@ Status SendRecv::one_latency(size_t bytes) {
 }
 
 Status SendRecv::sweep_latency(const std::vector<size_t>& sizes) {
-  print(options_.osu ? osu_latency_header(options_.memory) : latency_header());
+  print(latency_header());
   for (size_t bytes : sizes) {
     rank_.board().set_state(fmt::format("ping-pong of {}", human_bytes(bytes)));
     // Else sweep_bandwidth() has verified this size.
