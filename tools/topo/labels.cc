@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstdlib>
 
 #include "topology/cpu_mask.h"
@@ -87,20 +86,6 @@ RailPair make_pair(const RailDecision& decision, size_t gpu, size_t rail) {
 constexpr std::array<const char*, 16> kPalette = {
     "#4363d8", "#f58231", "#3cb44b", "#911eb4", "#42d4f4", "#e6194b", "#ffd319", "#7a4a1e",
     "#f032e6", "#469990", "#bfef45", "#000075", "#ff9ebb", "#808000", "#b59bf2", "#800000"};
-
-// In degrees. Steps of the golden angle spread over the circle: any number of them in a row stays
-// about evenly apart.
-constexpr double kGoldenAngle = 137.508;
-
-// Returns one channel (0..255) of a colour in HSL with `hue` in degrees; offset 0 is red, 8 green
-// and 4 blue (CSS Color 4, "hslToRgb").
-int channel(double hue, double offset, double lightness) {
-  constexpr double kSaturation = 0.65;
-  double k = std::fmod(offset + hue / 30, 12);
-  double amplitude = kSaturation * std::min(lightness, 1 - lightness);
-  double value = lightness - amplitude * std::max(-1.0, std::min({k - 3, 9 - k, 1.0}));
-  return static_cast<int>(std::lround(255 * value));
-}
 
 }  // namespace
 
@@ -255,14 +240,7 @@ std::string gpu_rails_text(const RailPlan& plan, size_t gpu) {
   return (count > 1 ? "rails " : "rail ") + rail_numbers(plan, gpu);
 }
 
-std::string rail_colour(size_t rail_position) {
-  if (rail_position < kPalette.size()) return kPalette[rail_position];
-  size_t step = rail_position - kPalette.size();
-  double hue = std::fmod(static_cast<double>(step) * kGoldenAngle, 360);
-  double lightness = step % 2 == 0 ? 0.42 : 0.68;
-  return fmt::format("#{:02x}{:02x}{:02x}", channel(hue, 0, lightness), channel(hue, 8, lightness),
-                     channel(hue, 4, lightness));
-}
+std::string rail_colour(size_t rail_position) { return kPalette[rail_position % kPalette.size()]; }
 
 const char* text_colour_on(const std::string& colour) {
   long rgb = std::strtol(colour.c_str() + 1, nullptr, 16);

@@ -88,8 +88,8 @@ std::vector<RailPair> rail_pairs(const RailDecision& decision);  // by rail, the
 
 inline constexpr char kGrey[] = "#9a9a9a";  // of GPUs without a rail and of excluded ports
 
-// Returns a rail's colour as "#4363d8", the same in every picture. The first 16 are easy to
-// distinguish; later ones are steps in hue.
+// Returns a rail's colour as "#4363d8", the same in every picture. 16 are easy to distinguish; then
+// they repeat.
 std::string rail_colour(size_t rail_position);
 // Returns the colour of a GPU's first rail, or of the first port of an HCA that is a rail, or
 // kGrey.

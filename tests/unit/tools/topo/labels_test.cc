@@ -50,14 +50,11 @@ TEST(CleanText, ControlCharactersAndMalformedUtf8_AreReplaced) {
   EXPECT_EQ(clean_text("\xc2\x85"), "\ufffd");      // C1 control
 }
 
-TEST(RailColour, SixtyFourRails_AreAllDifferent) {
+TEST(RailColour, SixteenRails_AreAllDifferent) {
   std::set<std::string> colours;
-  for (size_t i = 0; i < 64; ++i) {
-    std::string colour = rail_colour(i);
-    EXPECT_EQ(colour.size(), 7u);
-    colours.insert(colour);
-  }
-  EXPECT_EQ(colours.size(), 64u);
+  for (size_t i = 0; i < 16; ++i) colours.insert(rail_colour(i));
+  EXPECT_EQ(colours.size(), 16u);
+  EXPECT_EQ(rail_colour(16), rail_colour(0));
 }
 
 TEST(ShortList, MoreThanFour_AreCounted) {
