@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "tools/topo/labels.h"
-#include "tools/topo/short_list.h"
+#include "tools/topo/text_table.h"
 
 namespace gdr::tools::doctor {
 namespace {

@@ -11,7 +11,7 @@
 #include "tools/topo/reach.h"
 #include "tools/topo/restriction.h"
 #include "tools/topo/shell_lines.h"
-#include "tools/topo/short_list.h"
+#include "tools/topo/text_table.h"
 
 namespace gdr::tools::doctor {
 namespace {

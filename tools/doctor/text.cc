@@ -6,7 +6,6 @@
 #include <map>
 
 #include "tools/doctor/report.h"
-#include "tools/topo/short_list.h"
 #include "tools/topo/text_table.h"
 
 namespace gdr::tools::doctor {

@@ -12,7 +12,7 @@
 #include "tools/doctor/host.h"
 #include "tools/topo/labels.h"
 #include "tools/topo/pci_state.h"
-#include "tools/topo/short_list.h"
+#include "tools/topo/text_table.h"
 
 namespace gdr::tools::doctor {
 

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "plugin/config/values.h"
-#include "tools/topo/short_list.h"
+#include "tools/topo/text_table.h"
 #include "transport/device/hca_filter.h"
 
 namespace gdr::tools::topo {

@@ -6,7 +6,7 @@
 #include "plugin/config/topology_options.h"
 #include "tools/topo/hca_list.h"
 #include "tools/topo/labels.h"
-#include "tools/topo/short_list.h"
+#include "tools/topo/text_table.h"
 
 namespace gdr::tools::topo {
 namespace {

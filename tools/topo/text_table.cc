@@ -11,6 +11,7 @@ namespace {
 
 constexpr size_t kColumnGap = 2;     // blanks between two columns
 constexpr size_t kMinListWidth = 8;  // of a column that others leave too little room
+constexpr size_t kMostListed = 4;    // of a short list
 
 // Counts characters: the bytes that do not continue a UTF-8 character.
 size_t width_of(const std::string& text) {
@@ -81,6 +82,14 @@ void break_lists(size_t column, size_t width, std::vector<TextRow>* rows) {
 }
 
 }  // namespace
+
+std::string short_list(const std::vector<std::string>& texts) {
+  std::string list;
+  const size_t shown = texts.size() <= kMostListed ? texts.size() : kMostListed - 1;
+  for (size_t i = 0; i < shown; ++i) list += (list.empty() ? "" : ", ") + texts[i];
+  if (shown < texts.size()) list += " and " + std::to_string(texts.size() - shown) + " more";
+  return list;
+}
 
 std::string aligned(const std::vector<TextRow>& rows, const std::string& indent) {
   const std::vector<TextRow> cleaned = clean(rows);

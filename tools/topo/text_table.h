@@ -11,6 +11,10 @@ inline constexpr size_t kTextWidth = 100;  // characters of a line, where what i
 
 using TextRow = std::vector<std::string>;
 
+// Returns the texts joined by commas or, of more than four, the first three and how many more there
+// are: "a, b, c and 5 more".
+std::string short_list(const std::vector<std::string>& texts);
+
 // Returns one line for each row, cells aligned on the left by blanks, since tabs break when people
 // paste them. Rows may have fewer cells than others. Cells are cleaned by clean_text().
 std::string aligned(const std::vector<TextRow>& rows, const std::string& indent);

@@ -7,7 +7,6 @@
 
 #include "tests/unit/topology/machines.h"
 #include "tools/topo/picture_header.h"
-#include "tools/topo/short_list.h"
 
 namespace gdr::tools::topo {
 namespace {
@@ -55,12 +54,6 @@ TEST(RailColour, SixteenRails_AreAllDifferent) {
   for (size_t i = 0; i < 16; ++i) colours.insert(rail_colour(i));
   EXPECT_EQ(colours.size(), 16u);
   EXPECT_EQ(rail_colour(16), rail_colour(0));
-}
-
-TEST(ShortList, MoreThanFour_AreCounted) {
-  EXPECT_EQ(short_list({}), "");
-  EXPECT_EQ(short_list({"a", "b", "c", "d"}), "a, b, c, d");
-  EXPECT_EQ(short_list({"a", "b", "c", "d", "e"}), "a, b, c and 2 more");
 }
 
 TEST(PictureHeader, Machine_HasSourceHostCpuReleaseLevelAndDate) {

@@ -7,6 +7,12 @@ namespace {
 
 const std::string kLong(60, 'x');
 
+TEST(ShortList, MoreThanFour_AreCounted) {
+  EXPECT_EQ(short_list({}), "");
+  EXPECT_EQ(short_list({"a", "b", "c", "d"}), "a, b, c, d");
+  EXPECT_EQ(short_list({"a", "b", "c", "d", "e"}), "a, b, c and 2 more");
+}
+
 TEST(TextTable, Cells_LineUpByCharactersNotBytes) {
   EXPECT_EQ(aligned({{"a", "b"}, {"\u00e4\u00f6\u00fc", "c"}, {"d"}}, " "),
             " a    b\n \u00e4\u00f6\u00fc  c\n d\n");
