@@ -12,6 +12,7 @@
 #include <algorithm>
 
 #include "tools/doctor/checks/checks.h"
+#include "tools/doctor/nccl_settings.h"
 #include "tools/doctor/pci_functions.h"
 #include "tools/doctor/topology.h"
 
@@ -123,28 +124,17 @@ bool is_ordering_slow(const topology::Cpu& cpu) {
   return cpu.arch == "arm64" || cpu.vendor == "AuthenticAMD" || cpu.vendor == "HygonGenuine";
 }
 
-// Whether NCCL does not ask for it. 2, the default, is for wherever the verbs library can.
-bool is_relaxed_off(const Host& host) {
-  const auto set = host.environment.find(kRelaxedVariable);
-  return set != host.environment.end() && set->second == "0";
-}
-
-std::string source_of_variable(const Host& host) {
-  const auto place = host.conf_places.find(kRelaxedVariable);
-  if (place == host.conf_places.end()) return "in the environment";
-  return fmt::format("in line {} of {}", place->second.line, topo::clean_text(place->second.file));
-}
-
+// 2, the default, asks for it wherever the verbs library can.
 Observation relaxed_setting(const Host& host) {
-  if (!is_relaxed_off(host)) {
+  if (nccl_setting(host, kRelaxedVariable) != "0") {
     return ok("", fmt::format("{} is not 0, so that NCCL asks for it", kRelaxedVariable));
   }
-  const std::string evidence = fmt::format("{}=0 {}", kRelaxedVariable, source_of_variable(host));
+  const std::string evidence = setting_text(host, kRelaxedVariable);
   const topology::Cpu& cpu = machine_of(host).cpu;
   if (!is_ordering_slow(cpu)) {
     return ok("", evidence + "; it is not known to matter on this CPU");
   }
-  return warning("", evidence, fmt::format("unset {}, or set it to 1", kRelaxedVariable));
+  return warning("", evidence, unset_text(host, kRelaxedVariable) + ", or set it to 1");
 }
 
 Observation disabled_hca(const Host& host, size_t hca, uint16_t control) {

@@ -97,8 +97,8 @@ TEST(RelaxedOrdering, EachCase_HasItsVerdict) {
           make_virtual_function(made);
         },
         Verdict::kOk},
-       {"switched off on AMD", switched_off(amd), Verdict::kWarning, "",
-        "=0 in line 3 of /etc/nccl.conf"},
+       {"switched off on AMD", switched_off(amd), Verdict::kWarning, "", "=0 (/etc/nccl.conf:3)",
+        "remove line 3 of /etc/nccl.conf, or set it to 1"},
        {"switched off on Intel", switched_off(intel), Verdict::kOk},
        {"without root", [](MadePci* made) { made->config(kMadeHca, std::string(64, '\0')); },
         Verdict::kUnknown, "", "", kNeedsRoot},
