@@ -28,9 +28,8 @@ void add_env_command(CLI::App& app);
 void add_perf_command(CLI::App& app);
 
 // `nccl-gdr topo`: shows GPUs, HCAs, the paths between them, rails, and where GPUDirect is
-// possible; docs/topo.md describes options and output. Exits with 1 when a check or a comparison
-// finds something, with 2 when an option's value or file cannot be used, and with 3 when the
-// machine cannot be read or a file cannot be written.
+// possible; docs/topo.md describes options and output. Exits with 2 when an option's value or file
+// cannot be used, and with 3 when the machine cannot be read or a file cannot be written.
 void add_topo_command(CLI::App& app);
 
 // `nccl-gdr with-softhca`: runs a program over the software HCA. Exits as the program does; with

@@ -12,7 +12,7 @@ namespace gdr::tools::doctor {
 //   NCCL_IB_HCA                      the rails, where the machine has other ports, too
 //   NCCL_NET_GDR_C2C                 where the release does not use NVLink-C2C by itself
 //   NCCL_NET_GDR_LEVEL               where it is too low for the rails, but not across sockets
-//   a remedy of topology/live/rail_agreement.h, where NCCL would use worse HCAs than the rails
+//   a remedy of tools/prediction/rail_agreement.h, where NCCL would use worse HCAs than the rails
 // Each is tried on the prediction, together with those before it. What NCCL's configuration file
 // sets is exported empty in place of an unset. NCCL_CROSS_NIC is never among them: whether it helps
 // depends on the fabric. Values are quoted for a POSIX shell.
