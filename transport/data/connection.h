@@ -175,7 +175,8 @@ class Connection {
   static constexpr int kPollBatch = SpreadPath::kPollBatch;
 
  private:
-  Result<RailTables> add_lean(const EndRails& rails, const Planner& plan, const RailSpec& each);
+  Result<RailTables> add_lean(const EndRails& rails, const Planner& plan, RailSpec* each,
+                              const QueueDepths& least, const Error& lack);
   Result<RailTables> try_rails(const EndRails& rails, const PairPlan& plan, RailSpec each,
                                size_t* failed);
   // The two ports of a pair: this end's, and the peer's.
@@ -225,6 +226,7 @@ class Connection {
   bool offers_recovery_ = false;
   int lacks_ = 0;  // errno value with which a rail could not be created at last
   int rooms_ = 0;  // how often make_room() has asked for room
+  std::string lacked_elsewhere_;  // text of the lack for which another HCA's pair gave way at last
   bool peer_declines_recovery_ = false;  // which this end could have used
   SpreadPath* spread_path_ = nullptr;
   RailSet rails_;

@@ -19,6 +19,13 @@ const char* missing_rail_text(bool stands_by) {
 // How many standby pairs give way to one connection at most. What lacks more lacks something else.
 constexpr int kMostRooms = 16;
 
+// A rail that a connection is made without.
+struct LeftOut {
+  Device device;
+  bool stands_by;
+  Error why;
+};
+
 // Whether a verb that fails so was asked for too much: for deeper queues than the HCA has (EINVAL),
 // or for what the objects of other connections hold, which are memory that may be locked and the
 // queues of an HCA or of a cgroup. EOVERFLOW: irdma's.
@@ -46,9 +53,11 @@ Status Connection::add_rail(const Device& device, const RailSpec& spec) {
   return {};
 }
 
+// What fails a connection is named by its first active rail: standby rails only take its place.
 Result<RailTables> Connection::add_rails(EndRails rails, const Planner& plan, RailSpec* each,
                                          const QueueDepths& least) {
   std::vector<size_t> missing;
+  std::vector<LeftOut> left_out;
   for (;;) {
     size_t failed = 0;
     const size_t active = rails.active.size();
@@ -58,23 +67,23 @@ Result<RailTables> Connection::add_rails(EndRails rails, const Planner& plan, Ra
     for (uint32_t i = 0; added && i < places.size(); ++i) {
       if (places[i] != intended[i]) displaced_.push_back(i);
     }
+    for (size_t i = 0; added && i < left_out.size(); ++i) {
+      warn_of_rail(*watcher_, left_out[i].device, left_out[i].stands_by, left_out[i].why);
+    }
     if (added) return added;
     lacks_ = added.error().sys_errno;
     const bool leaner = !rails.standby.empty() || least.send < each->depths.send ||
                         least.receive < each->depths.receive;
     const bool first_lack = failed < active && missing.empty() && is_lack(lacks_);
     if (first_lack && (leaner || make_room(rails[failed], added.error()))) {
-      RailSpec of_lean = *each;
-      of_lean.depths = least;
-      Result<RailTables> lean = add_lean(rails, plan, of_lean);
-      if (lean) {
-        *each = of_lean;
-        for (const Device& gone : rails.standby) warn_of_rail(*watcher_, gone, true, added.error());
-        return lean;
-      }
+      Result<RailTables> lean = add_lean(rails, plan, each, least, added.error());
+      if (lean) return lean;
     }
-    if (!offers_recovery_ || rails.size() - missing.size() == 1) return added;
-    warn_of_rail(*watcher_, rails[failed], failed >= active, added.error());
+    left_out.push_back({rails[failed], failed >= active, added.error()});
+    if (!offers_recovery_ || rails.size() - missing.size() == 1) {
+      const auto first = std::ranges::find(left_out, false, &LeftOut::stands_by);
+      return tl::unexpected<Error>(first == left_out.end() ? added.error() : first->why);
+    }
     if (failed < active) {
       missing.push_back(failed);
     } else {
@@ -85,20 +94,31 @@ Result<RailTables> Connection::add_rails(EndRails rails, const Planner& plan, Ra
 
 // Without standby rails, with the depths of a connection that has none, and with what the standby
 // pairs of other connections give up for it.
-Result<RailTables> Connection::add_lean(const EndRails& rails, const Planner& plan,
-                                        const RailSpec& each) {
+Result<RailTables> Connection::add_lean(const EndRails& rails, const Planner& plan, RailSpec* each,
+                                        const QueueDepths& least, const Error& lack) {
   const EndRails lean{rails.active, {}};
+  RailSpec of_lean = *each;
+  of_lean.depths = least;
   size_t failed = 0;
-  Result<RailTables> added = try_rails(lean, plan(lean, /*lean=*/true), each, &failed);
+  Result<RailTables> added = try_rails(lean, plan(lean, /*lean=*/true), of_lean, &failed);
   while (!added && make_room(lean[failed], added.error())) {
-    added = try_rails(lean, plan(lean, /*lean=*/true), each, &failed);
+    added = try_rails(lean, plan(lean, /*lean=*/true), of_lean, &failed);
   }
+  if (!added) return added;
+  *each = of_lean;
+  lacks_ = lack.sys_errno;
+  for (const Device& gone : rails.standby) warn_of_rail(*watcher_, gone, true, lack);
   return added;
 }
 
+// HCAs share the limit on locked memory, which ENOMEM may mean, and nothing else. Where a pair of
+// another HCA has given way in vain, something else is lacking.
 bool Connection::make_room(const Device& device, const Error& lack, bool waits) {
-  return is_lack(lack.sys_errno) && lack.sys_errno != EINVAL && rooms_++ < kMostRooms &&
-         watcher_->make_room(*device.hca, lack.text, waits);
+  if (!is_lack(lack.sys_errno) || lack.sys_errno == EINVAL || rooms_++ >= kMostRooms) return false;
+  const bool elsewhere = lack.sys_errno == ENOMEM && lack.text != lacked_elsewhere_;
+  const Watcher::RoomOn made = watcher_->make_room(*device.hca, lack.text, waits, elsewhere);
+  if (made == Watcher::RoomOn::kAnyHca) lacked_elsewhere_ = lack.text;
+  return made != Watcher::RoomOn::kNone;
 }
 
 Result<RailTables> Connection::try_rails(const EndRails& rails, const PairPlan& plan, RailSpec each,

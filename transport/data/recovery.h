@@ -191,9 +191,9 @@ class Recovery {
   bool withdraw_rail(uint32_t rail, int err);
   // Whether the pair has a QP at this end.
   bool has_queue_pair(uint32_t pair) const;
-  // Gives up a standby pair, on that HCA or on any, and destroys its QP as soon as the data path
-  // does not use it: at once where it never did and NCCL has nothing outstanding here; else only
-  // if_busy, when the ends have agreed on the loss. Nothing where no active pair is usable.
+  // Gives up a standby pair that is usable, on that HCA or on any, and destroys its QP: at once
+  // where the data path never used it and NCCL has nothing outstanding here; if_busy, where NCCL
+  // has, once the ends have agreed on the loss. Nothing where no active pair is usable.
   Room give_way(const HcaContext* hca, bool if_busy);
   // Whether nothing goes over the rail any more: its HCA is gone, or it was withdrawn.
   bool is_given_up(uint32_t rail) const;
@@ -327,6 +327,7 @@ class Recovery {
   void destroy(uint32_t index, std::unique_lock<std::mutex>& lock);
   int destroy_queue_pair(uint32_t index, std::unique_lock<std::mutex>& lock);
   bool is_active_usable() const;
+  bool may_give_way(uint32_t index, bool if_busy) const;
   bool is_unused(uint32_t index) const;
   void withdraw(uint32_t index, int err);
   void count_if_possible(uint32_t index, Clock::time_point now);

@@ -144,14 +144,28 @@ bool Recovery::is_unused(uint32_t index) const {
   return pair.counted && arrivals_[index].count.load(std::memory_order_acquire) == 0;
 }
 
+// Whether a standby pair's QP can go: at once, or if_busy, when the data path has taken the news of
+// the loss. Not one that its HCA may not answer for, as the caller would wait for that: one that is
+// lost, whose port is down, or that could not be stopped or destroyed before.
+bool Recovery::may_give_way(uint32_t index, bool if_busy) const {
+  const Pair& pair = pairs_[index];
+  const bool there = io_.stands_by(index) && io_.has_queue_pair(index) && !pair.reviving;
+  const bool answers =
+      !pair.hopeless && !pair.stopping && pair.stop_error == 0 && !port_down_[io_.rail(index)];
+  if (!there || !answers || !is_active_usable()) return false;
+  if (pair.withdrawn) return true;
+  if (pair.agreement.lost() || pair.known != Known::kUsing) return false;
+  const bool carried = io_.end() == PairEnd::kReceiver &&
+                       arrivals_[index].count.load(std::memory_order_acquire) != 0;
+  return if_busy ? !link_->is_idle() : link_->is_idle() && !carried;
+}
+
 Room Recovery::give_way(const HcaContext* hca, bool if_busy) {
   std::unique_lock lock(mutex_);
   if (closed_ || !recovers_ || link_ == nullptr || link_->failed()) return Room::kNone;
   for (uint32_t i = 0; i < pairs_.size(); ++i) {
     const bool there = hca == nullptr || io_.rails()[io_.rail(i)].device().hca.get() == hca;
-    const bool spare = io_.stands_by(i) && io_.has_queue_pair(i) && !pairs_[i].reviving;
-    const bool may_go = pairs_[i].withdrawn || if_busy || link_->is_idle();
-    if (!there || !spare || !may_go || !is_active_usable()) continue;
+    if (!there || !may_give_way(i, if_busy)) continue;
     withdraw(i, ENOMEM);
     run(now());
     if (is_stop_due(i, now())) {
@@ -163,7 +177,8 @@ Room Recovery::give_way(const HcaContext* hca, bool if_busy) {
     if (!is_unused(i)) continue;
     give_up(i);  // before the mutex is given up: nothing may look at the QP then
     const int err = destroy_queue_pair(i, lock);
-    return closed_ || err != 0 ? Room::kNone : Room::kMade;
+    if (closed_) return Room::kNone;
+    if (err == 0) return Room::kMade;
   }
   return Room::kNone;
 }

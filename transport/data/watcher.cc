@@ -430,16 +430,24 @@ bool Watcher::gives_way(const HcaContext* hca, bool if_busy, Clock::time_point d
   return false;
 }
 
-bool Watcher::make_room(const HcaContext& hca, const std::string& lack, bool waits) {
+Watcher::RoomOn Watcher::make_room(const HcaContext& hca, const std::string& lack, bool waits,
+                                   bool elsewhere) {
   const Clock::time_point deadline = Clock::now() + kRoomPatience;
-  bool made = gives_way(&hca, false, deadline) || gives_way(nullptr, false, deadline);
-  if (waits) made = made || gives_way(&hca, true, deadline) || gives_way(nullptr, true, deadline);
-  if (!made) return false;
+  RoomOn made = RoomOn::kNone;
+  for (bool if_busy = false; made == RoomOn::kNone; if_busy = true) {
+    if (gives_way(&hca, if_busy, deadline)) {
+      made = RoomOn::kSameHca;
+    } else if (elsewhere && gives_way(nullptr, if_busy, deadline)) {
+      made = RoomOn::kAnyHca;
+    } else if (if_busy || !waits) {
+      return made;
+    }
+  }
   TextAndFix parts = split_fix(lack);
   if (parts.fix.empty()) parts.fix = "raise what has run out, or set GDR_NCCL_STANDBY_RAILS=0";
   parts.text += ". Standby rails give way: the connections concerned have no failover any more";
   warn_once("room: " + hca.name(), to_string(parts));
-  return true;
+  return made;
 }
 
 std::vector<std::shared_ptr<Recovery>> Watcher::recoveries() {

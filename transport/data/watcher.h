@@ -82,10 +82,12 @@ class Watcher {
   void log_failure(const PeerLink& link);
   // For the Recovery of a connection. Not longer than the watcher lives.
   RecoveryHooks recovery_hooks();
-  // Has a connection destroy the QP of a standby pair, which is on that HCA or else on any, since
-  // something that another connection needs could not be created: `lack`, for a warning. Waits for
-  // a second at most where the connections are busy. Returns whether one was destroyed.
-  bool make_room(const HcaContext& hca, const std::string& lack, bool waits);
+  // Has a connection destroy the QP of a standby pair, which is on that HCA or else, if elsewhere,
+  // on any, since something that another connection needs could not be created: `lack`, for a
+  // warning. Waits for a second at most where the connections are busy. Returns where one was
+  // destroyed.
+  enum class RoomOn : uint8_t { kNone, kSameHca, kAnyHca };
+  RoomOn make_room(const HcaContext& hca, const std::string& lack, bool waits, bool elsewhere);
   // See FailureLog.
   void warn_once(const std::string& cause, const std::string& text) {
     failures_.warn_once(cause, text);

@@ -2,6 +2,7 @@
 // connection fails for a standby rail, or loses its own rail to one.
 #include <gmock/gmock.h>
 
+#include <cerrno>
 #include <thread>
 
 #include "tests/fakes/recorded_log.h"
@@ -75,6 +76,80 @@ TEST_F(ScarceQueuePairs, StandbyPairCarriesData_IsKept) {
   limit("fake_s1", 1);
   EXPECT_FALSE(create_later().has_value());
   exchange({8, 1 << 20});
+}
+
+// Though the active rail has returned: what came may have to be counted.
+TEST_F(ScarceQueuePairs, StandbyPairHasCarriedData_IsKept) {
+  lose_first_rail();
+  exchange({8});
+  set_port('s', 0, true);
+  ASSERT_TRUE(returns(*sender, 0) && returns(*receiver, 0));
+  exchange({8});
+  Recovery& recovery = recovery_of(*receiver);
+  for (const bool if_busy : {false, true}) {
+    EXPECT_EQ(recovery.give_way(nullptr, if_busy), Room::kNone);
+  }
+  EXPECT_FALSE(contains(recovery.state_text(), "fake_r1")) << recovery.state_text();
+}
+
+// Firmware may not answer for it.
+TEST_F(ScarceQueuePairs, StandbyPairIsLost_IsNotDestroyed) {
+  set_port('s', 1, false);
+  EXPECT_TRUE(poll_until([&] { return contains(state_of_sender(), "fake_s1"); }));
+  EXPECT_EQ(recovery_of(*sender).give_way(nullptr, false), Room::kNone);
+  EXPECT_TRUE(recovery_of(*sender).has_queue_pair(1));
+}
+
+TEST(ScarceQueuePairsOfTwoRails, OneCannotBeDestroyed_TheNextGivesWay) {
+  RailsPair pair(1, 2);
+  Recovery& recovery = pair.recovery_of(*pair.sender);
+  pair.verbs.fail_call(fake_verbs::Call::kDestroyQp, EIO);
+  EXPECT_EQ(recovery.give_way(nullptr, false), Room::kMade);
+  EXPECT_TRUE(recovery.has_queue_pair(1));
+  EXPECT_FALSE(recovery.has_queue_pair(2));
+}
+
+// More connections that stand by on rail 1.
+struct ManyScarceQueuePairs : ScarceQueuePairs {
+  void add_connections(int count) {
+    for (int i = 0; i < count; ++i) {
+      senders.push_back(std::move(sender));
+      receivers.push_back(std::move(receiver));
+      create_sender();
+      create_receiver();
+      connect();
+      keep_links();
+    }
+    senders.push_back(std::move(sender));
+  }
+  auto standby_pairs() {
+    return std::ranges::count_if(
+        senders, [&](const auto& one) { return recovery_of(*one).has_queue_pair(1); });
+  }
+
+  std::vector<std::unique_ptr<SendComm>> senders;
+  std::vector<std::unique_ptr<ReceiveComm>> receivers;
+};
+
+TEST_F(ManyScarceQueuePairs, LackDoesNotEnd_SixteenGiveWayAtMost) {
+  add_connections(17);
+  limit("fake_s1", 0);
+  EXPECT_FALSE(create_later().has_value());
+  EXPECT_EQ(standby_pairs(), 2);
+}
+
+TEST_F(ManyScarceQueuePairs, AnotherHcaLacks_OneGivesWayInVainAtMost) {
+  add_connections(2);
+  const EndRails other{{open_port("fake_s7", 40)}, {}};
+  limit("fake_s7", 0);
+  const auto fails = [&] {
+    return !SendComm::create(other, shared(options.connection), watcher.get(), {}).has_value();
+  };
+  EXPECT_TRUE(fails());
+  EXPECT_EQ(standby_pairs(), 2);
+  verbs.fail_call(fake_verbs::Call::kCreateQp, EAGAIN, /*skip=*/0, /*times=*/100);
+  EXPECT_TRUE(fails());
+  EXPECT_EQ(standby_pairs(), 2) << "the limit is that of its HCA";
 }
 
 // What is lacking is not what standby pairs hold.

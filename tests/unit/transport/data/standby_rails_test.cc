@@ -92,6 +92,15 @@ TEST_F(StandbyCreationTest, QueuesCannotBeCreated_ConnectionGoesWithoutTheRail) 
   EXPECT_THAT(log.warnings(), is_only_warning_of("fake_s1:1", "creating a CQ"));
 }
 
+TEST_F(StandbyCreationTest, NoRailCanBeCreated_ErrorNamesTheActiveOneWithoutAWarning) {
+  verbs.fail_call(Call::kCreateCq, ENOMEM, /*skip=*/0, /*times=*/100);
+  const auto made =
+      SendComm::create(sender_rails, shared(options.connection), watcher.get(), listener_rails());
+  ASSERT_FALSE(made);
+  EXPECT_THAT(made.error().text, HasSubstr("on fake_s0 failed"));
+  EXPECT_THAT(log.warnings(), testing::IsEmpty());
+}
+
 // Its queue pair has been ready to receive all the same, so that those that were posted are
 // flushed.
 TEST_F(StandbyCreationTest, ReceivesCannotAllBePosted_ThePairReturnsLater) {
