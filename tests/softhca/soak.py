@@ -103,6 +103,9 @@ class Draw:
             "NCCL_IB_TIMEOUT": "11", "GDR_NCCL_WATCHDOG_SEC": "5"}
         if self.traffic["gpu"]:
             self.environment["GDR_NCCL_GPU_MEMORY"] = "dmabuf"
+        # Of a process: from what no connection can be made with up to what all rails need.
+        self.memlock = {"memlock_bytes": int(2 ** dice.uniform(17, 26))} if dice.random() < 0.1 else {}
+        self.is_limited |= bool(self.memlock)
 
     def faults(self):
         return [event["fault"] for event in self.traffic["events"]] + self.at_start[0] + self.at_start[1]
@@ -125,7 +128,7 @@ class Draw:
         for rail, device in enumerate(devices if self.ethernet else ()):
             device |= {"link_layer": "Ethernet", "gids": [f"::ffff:10.0.{rail}.{end + 1}"]}
         return {"fabric": f"{name}-{os.getpid()}", "report_faults": True, "devices": devices,
-                "faults": self.at_start[end], "faults_file": ""}
+                "faults": self.at_start[end], "faults_file": ""} | self.memlock
 
     def scenario(self, standby):
         name = f"{self.traffic['seed']}-{standby}"
@@ -137,7 +140,8 @@ class Draw:
     def text(self, standby):
         """For a person."""
         events = sorted(self.traffic["events"], key=lambda event: event["at_message"])
-        lines = [f"{standby} standby rails, {self.traffic | {'events': ''}} {self.limit} RoCE {self.ethernet}",
+        lines = [f"{standby} standby rails, {self.traffic | {'events': ''}} {self.limit} "
+                 f"{self.memlock} RoCE {self.ethernet}",
                  f"{self.environment}", f"from the start {self.at_start}", *map(str, events)]
         return "\n  ".join(lines)
 

@@ -44,7 +44,8 @@ class Connection {
   // recovery also goes without rails that cannot be created, unless none is left. Where that is an
   // active rail, it is first tried again lean: without standby rails, with the depths `least`,
   // which `each` then has, and with what standby pairs of other connections give up for it
-  // (make_room).
+  // (make_room). So it is made at once where little memory is left to lock
+  // (ConnectionOptions::spare_memory).
   using Planner = std::function<PairPlan(const EndRails& rails, bool lean)>;
   Result<RailTables> add_rails(EndRails rails, const Planner& plan, RailSpec* each,
                                const QueueDepths& least);
@@ -224,8 +225,8 @@ class Connection {
   Watcher* watcher_;
   bool sends_;  // this is the sending end
   bool offers_recovery_ = false;
-  int lacks_ = 0;  // errno value with which a rail could not be created at last
-  int rooms_ = 0;  // how often make_room() has asked for room
+  int lacks_ = 0;                 // errno value with which a rail could not be created at last
+  int rooms_ = 0;                 // how often make_room() has asked for room
   std::string lacked_elsewhere_;  // text of the lack for which another HCA's pair gave way at last
   bool peer_declines_recovery_ = false;  // which this end could have used
   SpreadPath* spread_path_ = nullptr;

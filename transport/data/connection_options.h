@@ -49,6 +49,9 @@ struct ConnectionOptions {
   // GDR_NCCL_FAILOVER: connections keep standby rails where there are some, and go on when a rail
   // is lost, if the other end does so, too.
   bool failover = true;
+  // What has to be left of the memory that may be locked where a connection gets standby rails, in
+  // bytes: for others, and for what it registers later. 0 is for tests.
+  size_t spare_memory = size_t{6} << 20;
   // The clock of the set-up. Only tests choose another.
   Now now = Clock::now;
   // Of each connection's work requests.

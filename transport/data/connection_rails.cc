@@ -58,6 +58,16 @@ Result<RailTables> Connection::add_rails(EndRails rails, const Planner& plan, Ra
                                          const QueueDepths& least) {
   std::vector<size_t> missing;
   std::vector<LeftOut> left_out;
+  Status spare{};
+  if (!rails.standby.empty()) {
+    spare = watcher_->check_spare_memory(*rails[0].hca, options_->spare_memory);
+  }
+  if (!spare) {
+    Result<RailTables> lean = add_lean(rails, plan, each, least, spare.error());
+    if (lean) return lean;
+    for (const Device& gone : rails.standby) left_out.push_back({gone, true, spare.error()});
+    rails.standby.clear();
+  }
   for (;;) {
     size_t failed = 0;
     const size_t active = rails.active.size();

@@ -12,6 +12,7 @@
 #include "base/blocked_signals.h"
 #include "base/log.h"
 #include "drivers/verbs/wc_text.h"
+#include "transport/memory/registered_block.h"
 
 namespace gdr::transport {
 namespace {
@@ -22,6 +23,8 @@ constexpr std::chrono::milliseconds kTick{1000};
 constexpr std::chrono::milliseconds kRoomPatience{1000};
 constexpr std::chrono::milliseconds kRoomPatienceOfOne{100};
 constexpr std::chrono::milliseconds kRoomPause{10};
+// How many connections with standby rails are made before it is checked again what they leave.
+constexpr int kConnectionsPerCheck = 8;
 // An outage may leave thousands of links with deadlines of their own.
 constexpr std::chrono::milliseconds kShortestTick{10};
 
@@ -448,6 +451,22 @@ Watcher::RoomOn Watcher::make_room(const HcaContext& hca, const std::string& lac
   parts.text += ". Standby rails give way: the connections concerned have no failover any more";
   warn_once("room: " + hca.name(), to_string(parts));
   return made;
+}
+
+// Pages that nobody has used count as all others do once they are registered. What is lacking for
+// another reason than the limit is found by those who need it.
+Status Watcher::check_spare_memory(const HcaContext& hca, size_t bytes) {
+  if (bytes == 0 || memory_suffices_.fetch_sub(1) > 0) return {};
+  const auto memory = hca.pages().allocate<std::byte>(bytes);
+  const Result<verbs::UniqueMr> registered = register_block(hca, memory.get(), bytes);
+  if (!registered && registered.error().sys_errno == ENOMEM) {
+    return fail(Code::kSystem,
+                "less than " + std::to_string(bytes >> 20) +
+                    " MiB would be left for others to lock: " + registered.error().text,
+                ENOMEM);
+  }
+  memory_suffices_ = kConnectionsPerCheck - 1;
+  return {};
 }
 
 std::vector<std::shared_ptr<Recovery>> Watcher::recoveries() {

@@ -88,6 +88,9 @@ class Watcher {
   // destroyed.
   enum class RoomOn : uint8_t { kNone, kSameHca, kAnyHca };
   RoomOn make_room(const HcaContext& hca, const std::string& lack, bool waits, bool elsewhere);
+  // Checks that the process may lock so many bytes beside what connections with standby rails take,
+  // by a registration, now and at each eighth call. The error is ENOMEM.
+  Status check_spare_memory(const HcaContext& hca, size_t bytes);
   // See FailureLog.
   void warn_once(const std::string& cause, const std::string& text) {
     failures_.warn_once(cause, text);
@@ -160,6 +163,7 @@ class Watcher {
   std::function<bool()> task_;                       // of each_second()
   uint64_t tasks_ = 0;                               // how often that was called
   std::atomic<bool> recoveries_changed_{false};      // the deadline of one has come nearer
+  std::atomic<int> memory_suffices_{0};              // for so many connections; for an estimate
   // Watcher thread only. The deadlines are kept, so that a wake-up does not look at every link:
   // while a job starts, there is one for each connection.
   Watchdog watchdog_;

@@ -40,6 +40,7 @@ inline sockaddr_storage loopback_address() {
 inline TransportOptions test_options() {
   TransportOptions options;
   options.connection.adaptive_routing = false;
+  options.connection.spare_memory = 0;
   options.bind_address = loopback_address();
   return options;
 }

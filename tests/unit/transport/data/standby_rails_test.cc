@@ -101,6 +101,23 @@ TEST_F(StandbyCreationTest, NoRailCanBeCreated_ErrorNamesTheActiveOneWithoutAWar
   EXPECT_THAT(log.warnings(), testing::IsEmpty());
 }
 
+// It is checked again at each eighth connection.
+TEST_F(StandbyCreationTest, LittleMemoryIsLeftToLock_ConnectionGoesWithoutTheRail) {
+  options.connection.spare_memory = 1 << 20;
+  verbs.fail_call(Call::kRegMr, ENOMEM);
+  create_sender();
+  EXPECT_EQ(end_of(*sender).rails, 1);
+  EXPECT_EQ(verbs.queue_pairs()[qp_number(*sender)].max_send_wr, 127u);
+  EXPECT_THAT(log.warnings(), is_only_warning_of("fake_s1:1", "less than 1 MiB would be left"));
+  for (int i = 0; i < 8; ++i) {
+    create_sender();
+    EXPECT_EQ(end_of(*sender).rails, 2);
+  }
+  verbs.fail_call(Call::kRegMr, ENOMEM);
+  create_sender();
+  EXPECT_EQ(end_of(*sender).rails, 1);
+}
+
 // Its queue pair has been ready to receive all the same, so that those that were posted are
 // flushed.
 TEST_F(StandbyCreationTest, ReceivesCannotAllBePosted_ThePairReturnsLater) {
