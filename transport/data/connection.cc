@@ -122,7 +122,7 @@ void Connection::note_peer_without_recovery(const std::string& host) {
   watcher_->note_once("without recovery: " + host,
                       "connections with " + host +
                           " end when their rail fails, since it does not recover them "
-                          "(GDR_NCCL_FAILOVER=0 there)");
+                          "(GDR_NCCL_FAILOVER=0 or little memory to lock there)");
 }
 
 void Connection::warn_of_missing_flids() const {
@@ -309,7 +309,16 @@ RegistrationScope Connection::registration_scope() const {
   auto drop = [this](size_t rail, const Error& why) {
     return drop_standby(static_cast<uint32_t>(rail), why);
   };
-  return {std::move(hcas), own_allocations_.get(), sends_, std::move(lose_rail), std::move(drop)};
+  auto make_room = [this, rooms = 0](size_t rail, const Error& why) mutable {
+    return make_room_to_register(static_cast<uint32_t>(rail), why, rooms++);
+  };
+  auto standby = [this](size_t rail) {
+    const bool kept = recovery_ != nullptr && stands_by(static_cast<uint32_t>(rail));
+    return kept ? &recovery_->standby_registrations() : nullptr;
+  };
+  return {std::move(hcas),      own_allocations_.get(), sends_,
+          std::move(lose_rail), std::move(drop),        std::move(make_room),
+          std::move(standby)};
 }
 
 std::string Connection::text() const {

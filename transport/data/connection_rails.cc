@@ -63,10 +63,12 @@ Result<RailTables> Connection::add_rails(EndRails rails, const Planner& plan, Ra
     spare = watcher_->check_spare_memory(*rails[0].hca, options_->spare_memory);
   }
   if (!spare) {
+    // Nor with what serves recoveries, of which one rail alone has little use.
+    const bool offers =
+        std::exchange(offers_recovery_, offers_recovery_ && rails.active.size() > 1);
     Result<RailTables> lean = add_lean(rails, plan, each, least, spare.error());
     if (lean) return lean;
-    for (const Device& gone : rails.standby) left_out.push_back({gone, true, spare.error()});
-    rails.standby.clear();
+    offers_recovery_ = offers;  // it may be that HCA alone which registers nothing
   }
   for (;;) {
     size_t failed = 0;
@@ -129,6 +131,14 @@ bool Connection::make_room(const Device& device, const Error& lack, bool waits) 
   const Watcher::RoomOn made = watcher_->make_room(*device.hca, lack.text, waits, elsewhere);
   if (made == Watcher::RoomOn::kAnyHca) lacked_elsewhere_ = lack.text;
   return made != Watcher::RoomOn::kNone;
+}
+
+// A buffer may take the place of several on standby rails.
+bool Connection::make_room_to_register(uint32_t rail, const Error& lack, int rooms) const {
+  if (stands_by(rail) || lack.sys_errno != ENOMEM || rooms >= kMostRooms) return false;
+  const HcaContext& hca = *rails_[rail].device().hca;
+  return watcher_->make_room(hca, lack.text, /*waits=*/true, /*elsewhere=*/true) !=
+         Watcher::RoomOn::kNone;
 }
 
 Result<RailTables> Connection::try_rails(const EndRails& rails, const PairPlan& plan, RailSpec each,

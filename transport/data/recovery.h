@@ -22,6 +22,7 @@
 #include "transport/data/recovery_rules.h"
 #include "transport/data/recovery_text.h"
 #include "transport/data/work_id.h"
+#include "transport/memory/standby_registrations.h"
 
 namespace gdr::transport {
 
@@ -195,6 +196,8 @@ class Recovery {
   // where the data path never used it and NCCL has nothing outstanding here; if_busy, where NCCL
   // has, once the ends have agreed on the loss. Nothing where no active pair is usable.
   Room give_way(const HcaContext* hca, bool if_busy);
+  // What is registered on standby rails; it ends with the last QP on the rail that gives way.
+  StandbyRegistrations& standby_registrations() { return standby_registrations_; }
   // Whether nothing goes over the rail any more: its HCA is gone, or it was withdrawn.
   bool is_given_up(uint32_t rail) const;
   // The connection has failed (PeerLink::fail_link): its QPs are to be stopped. Otherwise the next
@@ -328,6 +331,7 @@ class Recovery {
   int destroy_queue_pair(uint32_t index, std::unique_lock<std::mutex>& lock);
   bool is_active_usable() const;
   bool may_give_way(uint32_t index, bool if_busy) const;
+  void give_back_registrations(uint32_t rail, std::unique_lock<std::mutex>& lock);
   bool is_unused(uint32_t index) const;
   void withdraw(uint32_t index, int err);
   void count_if_possible(uint32_t index, Clock::time_point now);
@@ -391,6 +395,7 @@ class Recovery {
   const Clock::duration patience_;            // without a usable pair
   std::unique_ptr<RailCounters[]> counters_;  // by rail
   std::unique_ptr<Arrivals[]> arrivals_;      // by pair
+  StandbyRegistrations standby_registrations_;
   std::atomic<bool> has_news_{false};
   std::atomic<uint32_t> awaits_empty_{0};  // 0: no pair does; else when the last one began to
   std::atomic<Clock::rep> deadline_{Clock::duration::max().count()};

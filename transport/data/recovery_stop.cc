@@ -146,14 +146,15 @@ bool Recovery::is_unused(uint32_t index) const {
 
 // Whether a standby pair's QP can go: at once, or if_busy, when the data path has taken the news of
 // the loss. Not one that its HCA may not answer for, as the caller would wait for that: one that is
-// lost, whose port is down, or that could not be stopped or destroyed before.
+// lost, unless an end has given it up, whose port is down, or that could not be stopped or
+// destroyed before.
 bool Recovery::may_give_way(uint32_t index, bool if_busy) const {
   const Pair& pair = pairs_[index];
   const bool there = io_.stands_by(index) && io_.has_queue_pair(index) && !pair.reviving;
-  const bool answers =
-      !pair.hopeless && !pair.stopping && pair.stop_error == 0 && !port_down_[io_.rail(index)];
+  const bool answers = !pair.hopeless && pair.stop_error == 0 && !port_down_[io_.rail(index)];
   if (!there || !answers || !is_active_usable()) return false;
-  if (pair.withdrawn) return true;
+  const bool at_peer = pair.agreement.peer_cause().reason == wire::PairReason::kWithdrawn;
+  if (pair.withdrawn || at_peer) return true;
   if (pair.agreement.lost() || pair.known != Known::kUsing) return false;
   const bool carried = io_.end() == PairEnd::kReceiver &&
                        arrivals_[index].count.load(std::memory_order_acquire) != 0;
@@ -178,9 +179,20 @@ Room Recovery::give_way(const HcaContext* hca, bool if_busy) {
     give_up(i);  // before the mutex is given up: nothing may look at the QP then
     const int err = destroy_queue_pair(i, lock);
     if (closed_) return Room::kNone;
-    if (err == 0) return Room::kMade;
+    if (err != 0) continue;
+    give_back_registrations(io_.rail(i), lock);
+    return Room::kMade;
   }
   return Room::kNone;
+}
+
+// Without the mutex: ibv_dereg_mr waits for firmware.
+void Recovery::give_back_registrations(uint32_t rail, std::unique_lock<std::mutex>& lock) {
+  for (uint32_t i = 0; i < pairs_.size(); ++i) {
+    if (io_.rail(i) == rail && io_.has_queue_pair(i)) return;
+  }
+  const UseOfRails use(this, &lock);
+  standby_registrations_.give_back(rail);
 }
 
 // Once the QP is in ERROR nothing arrives any more. The arrivals that were there are counted when

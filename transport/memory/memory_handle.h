@@ -11,6 +11,7 @@
 
 #include "transport/device/hca.h"
 #include "transport/memory/own_allocations.h"
+#include "transport/memory/standby_registrations.h"
 #include "transport/wire/wire.h"
 
 namespace gdr::transport {
@@ -50,7 +51,8 @@ struct alignas(64) MemoryHandle {
   // The CPU can read the buffer, so that small sends can be inline.
   bool host = true;
   Keys keys{};
-  // References into the HCAs' registration caches.
+  // References into the HCAs' registration caches; those on standby rails are the connection's.
+  StandbyRegistrations* standby = nullptr;
   std::vector<std::pair<std::shared_ptr<HcaContext>, ibv_mr*>> registrations;
   // Where the buffer is one of NCCL's own in GPU memory: keeps its allocation known as such.
   OwnAllocations::Own own;
@@ -63,16 +65,23 @@ struct alignas(64) MemoryHandle {
   void reserve(size_t rails) { registrations.reserve(rails); }
 
   // Takes over one reference to `mr`, which is in hca's registration cache: the buffer's on that
-  // rail.
-  void add(size_t rail, const std::shared_ptr<HcaContext>& hca, ibv_mr* mr) {
-    registrations.emplace_back(hca, mr);
+  // rail. in: what the connection of a standby rail has; null: the rail does not stand by.
+  void add(size_t rail, const std::shared_ptr<HcaContext>& hca, ibv_mr* mr,
+           StandbyRegistrations* in = nullptr) {
     keys.set(rail, {mr->lkey, mr->rkey});
+    if (in == nullptr) {
+      registrations.emplace_back(hca, mr);
+    } else {
+      standby = in;
+      in->add(this, rail, hca, mr);
+    }
   }
 
   MemoryHandle() = default;
   MemoryHandle(const MemoryHandle&) = delete;
   MemoryHandle& operator=(const MemoryHandle&) = delete;
   ~MemoryHandle() {
+    if (standby != nullptr) standby->release(this);
     for (auto& [hca, mr] : registrations) hca->registrations().release(mr);
   }
 };

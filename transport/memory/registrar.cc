@@ -40,9 +40,12 @@ Status Registrar::register_host(const RegistrationScope& scope, const MemoryRegi
     const std::shared_ptr<HcaContext>& hca = scope.hcas[rail];
     if (hca == nullptr) continue;
     Result<ibv_mr*> mr = hca->registrations().acquire(region, ordering(*hca));
+    while (!mr && scope.make_room(rail, mr.error())) {
+      mr = hca->registrations().acquire(region, ordering(*hca));
+    }
     if (!mr && !goes_on_without(scope, rail, mr.error())) return forward_error(mr);
     if (!mr) continue;
-    handle->add(rail, hca, *mr);
+    handle->add(rail, hca, *mr, scope.standby(rail));
     count_host(*hca);
   }
   return {};
@@ -71,6 +74,9 @@ Status Registrar::register_gpu(const RegistrationScope& scope, const MemoryRegio
   for (size_t rail = 0; rail < scope.hcas.size(); ++rail) {
     if (scope.hcas[rail] == nullptr) continue;
     Status direct = register_direct_on(scope, rail, region, gpu, handle);
+    while (!direct && !handle->is_users() && scope.make_room(rail, direct.error())) {
+      direct = register_direct_on(scope, rail, region, gpu, handle);
+    }
     if (direct || goes_on_without(scope, rail, direct.error())) continue;
     const std::string pair = pair_text(gpu, *scope.hcas[rail]);
     if (handle->is_users()) return tl::unexpected(decline(pair, region, direct.error()));
@@ -110,7 +116,7 @@ Status Registrar::register_direct_on(const RegistrationScope& scope, size_t rail
   Result<DirectRegistration> direct =
       register_direct(hca, asked, gpu, ordering(hca), options_->gpu_memory);
   if (!direct) return forward_error(direct);
-  handle->add(rail, scope.hcas[rail], direct->mr);
+  handle->add(rail, scope.hcas[rail], direct->mr, scope.standby(rail));
   count(hca, direct->path);
   log_direct(pair_text(gpu, hca), direct->path);
   return {};

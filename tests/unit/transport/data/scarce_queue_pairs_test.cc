@@ -78,6 +78,47 @@ TEST_F(ScarceQueuePairs, StandbyPairCarriesData_IsKept) {
   exchange({8, 1 << 20});
 }
 
+// By a registration of 8 bytes of host memory on all rails of the sender.
+struct ScarceMemory : ScarceQueuePairs {
+  Result<std::unique_ptr<MemoryHandle>> register_word(size_t index) {
+    const MemoryRegion region{reinterpret_cast<uintptr_t>(&memory[index * 4096]), 8};
+    return registrar.register_memory(sender->connection().registration_scope(), region);
+  }
+  int registrations() { return verbs.live().mrs; }
+
+  std::vector<char> memory = std::vector<char>(3 * 4096);
+  Registrar registrar{shared(options.memory)};
+};
+
+TEST_F(ScarceMemory, RegistrationOnTheActiveRail_StandbyPairAndWhatIsRegisteredThereGiveWay) {
+  const auto first = register_word(0).value();
+  EXPECT_NE(first->keys[1].lkey, 0u);
+  const int before = registrations();
+  verbs.fail_call(fake_verbs::Call::kRegMr, ENOMEM);
+  auto second = register_word(1).value();
+  EXPECT_FALSE(recovery_of(*sender).has_queue_pair(1));
+  EXPECT_THAT(log.warnings("Standby rails give way"), testing::SizeIs(1));
+  EXPECT_EQ(registrations(), before) << "one more on rail 0, one less on rail 1";
+  exchange({8, 1 << 20});
+  second.reset();
+  EXPECT_EQ(registrations(), before - 1);
+}
+
+TEST_F(ScarceMemory, HandlesEnd_NothingIsRegisteredOnTheStandbyRail) {
+  const int before = registrations();
+  auto first = register_word(0).value();
+  const auto second = register_word(1).value();
+  EXPECT_EQ(registrations(), before + 4);
+  first.reset();
+  EXPECT_EQ(registrations(), before + 2);
+}
+
+TEST_F(ScarceMemory, RegistrationFailsForAnotherReason_NothingGivesWay) {
+  verbs.fail_call(fake_verbs::Call::kRegMr, EINVAL);
+  EXPECT_FALSE(register_word(0).has_value());
+  EXPECT_TRUE(recovery_of(*sender).has_queue_pair(1));
+}
+
 // Though the active rail has returned: what came may have to be counted.
 TEST_F(ScarceQueuePairs, StandbyPairHasCarriedData_IsKept) {
   lose_first_rail();
@@ -98,6 +139,13 @@ TEST_F(ScarceQueuePairs, StandbyPairIsLost_IsNotDestroyed) {
   EXPECT_TRUE(poll_until([&] { return contains(state_of_sender(), "fake_s1"); }));
   EXPECT_EQ(recovery_of(*sender).give_way(nullptr, false), Room::kNone);
   EXPECT_TRUE(recovery_of(*sender).has_queue_pair(1));
+}
+
+TEST_F(ScarceQueuePairs, PeerHasGivenThePairUp_GivesWayHereToo) {
+  EXPECT_EQ(recovery_of(*sender).give_way(nullptr, false), Room::kMade);
+  EXPECT_TRUE(
+      poll_until([&] { return recovery_of(*receiver).give_way(nullptr, false) == Room::kMade; }));
+  EXPECT_FALSE(recovery_of(*receiver).has_queue_pair(1));
 }
 
 TEST(ScarceQueuePairsOfTwoRails, OneCannotBeDestroyed_TheNextGivesWay) {

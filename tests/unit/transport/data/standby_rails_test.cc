@@ -107,6 +107,7 @@ TEST_F(StandbyCreationTest, LittleMemoryIsLeftToLock_ConnectionGoesWithoutTheRai
   verbs.fail_call(Call::kRegMr, ENOMEM);
   create_sender();
   EXPECT_EQ(end_of(*sender).rails, 1);
+  EXPECT_EQ(end_of(*sender).flags & wire::kEndRecovers, 0);
   EXPECT_EQ(verbs.queue_pairs()[qp_number(*sender)].max_send_wr, 127u);
   EXPECT_THAT(log.warnings(), is_only_warning_of("fake_s1:1", "less than 1 MiB would be left"));
   for (int i = 0; i < 8; ++i) {
@@ -116,6 +117,16 @@ TEST_F(StandbyCreationTest, LittleMemoryIsLeftToLock_ConnectionGoesWithoutTheRai
   verbs.fail_call(Call::kRegMr, ENOMEM);
   create_sender();
   EXPECT_EQ(end_of(*sender).rails, 1);
+}
+
+TEST_F(StandbyCreationTest, ActiveRailRegistersNothing_ConnectionGoesOverTheStandbyRail) {
+  options.connection.spare_memory = 1 << 20;
+  verbs.fail_call(Call::kRegMr, ENOMEM, /*skip=*/0, /*times=*/4);
+  create_sender();
+  EXPECT_EQ(verbs.failures_left(Call::kRegMr), 0);
+  EXPECT_EQ(end_of(*sender).rails, 1);
+  EXPECT_STREQ(end_of(*sender).rail[0].hca, "fake_s1");
+  EXPECT_NE(end_of(*sender).flags & wire::kEndRecovers, 0);
 }
 
 // Its queue pair has been ready to receive all the same, so that those that were posted are
