@@ -156,6 +156,17 @@ class Rails(unittest.TestCase):
                                    NCCL_NET_GDR_LEVEL="SYS")
             self.assertIn("connections go without it as their standby rail", output)
 
+    # With standby rails that take what is left, each of these ends.
+    def test_locked_memory_that_suffices_without_standby_rails_suffices_with_them(self):
+        for kib in (180, 220, 300, 340):
+            with self.subTest(kib=kib):
+                process = self.start(environment(
+                    [SOFTHCA], {"devices": devices(), "memlock_bytes": kib << 10}, NCCL_NET_GDR_LEVEL="SYS",
+                    NCCL_TOPO_FILE=f"{TOPOLOGIES}/nccl-hgx-4nic.xml"))
+                output = process.communicate(timeout=TIMEOUT_S)[0]
+                self.assertEqual(process.returncode, 0, output)
+                self.assertIn("less than 6 MiB would be left for others to lock", output)
+
     def test_standby_rails_are_within_the_level_or_named_as_beyond(self):
         output = self.run_perf(devices())
         for device, other in ((0, 1), (1, 0), (2, 3), (3, 2)):
