@@ -143,9 +143,10 @@ TEST_F(ScarceQueuePairs, StandbyPairIsLost_IsNotDestroyed) {
 
 TEST_F(ScarceQueuePairs, PeerHasGivenThePairUp_GivesWayHereToo) {
   EXPECT_EQ(recovery_of(*sender).give_way(nullptr, false), Room::kMade);
-  EXPECT_TRUE(
-      poll_until([&] { return recovery_of(*receiver).give_way(nullptr, false) == Room::kMade; }));
-  EXPECT_FALSE(recovery_of(*receiver).has_queue_pair(1));
+  Recovery& there = recovery_of(*receiver);
+  EXPECT_TRUE(poll_until([&] { return contains(there.state_text(), "fake_r1"); }));
+  EXPECT_TRUE(poll_until([&] { return there.give_way(nullptr, false) == Room::kMade; }));
+  EXPECT_FALSE(there.has_queue_pair(1));
 }
 
 TEST(ScarceQueuePairsOfTwoRails, OneCannotBeDestroyed_TheNextGivesWay) {

@@ -117,6 +117,7 @@ TEST_F(StandbyCreationTest, LittleMemoryIsLeftToLock_ConnectionGoesWithoutTheRai
   verbs.fail_call(Call::kRegMr, ENOMEM);
   create_sender();
   EXPECT_EQ(end_of(*sender).rails, 1);
+  EXPECT_EQ(end_of(*sender).flags & wire::kEndRecovers, 0);
 }
 
 TEST_F(StandbyCreationTest, ActiveRailRegistersNothing_ConnectionGoesOverTheStandbyRail) {
