@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/fakes/temp_folder.h"
-#include "tools/commands.h"
+#include "tests/unit/tools/command_run.h"
 #include "tools/doctor/checks/checks.h"
 
 namespace gdr::tools {
@@ -15,35 +15,15 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-struct DoctorOutput {
-  int code = 0;
-  std::string out;
-  std::string err;
-};
-
 class DoctorCommandRun : public ::testing::Test {
  protected:
   // Runs with the folder of the test as the machine.
-  DoctorOutput run(const std::string& arguments) const {
+  Printed run(const std::string& arguments) const {
     return run_as_is("--root " + folder_.path().string() + " " + arguments);
   }
 
-  // Standard error is empty where CLI11 has the text. The word '' is an empty one.
-  static DoctorOutput run_as_is(const std::string& arguments) {
-    std::vector<std::string> words = {"nccl-gdr", "doctor"};
-    std::istringstream stream(arguments);
-    for (std::string word; stream >> word;) words.push_back(word == "''" ? "" : word);
-    std::vector<char*> argv;
-    for (std::string& word : words) argv.push_back(word.data());
-    testing::internal::CaptureStdout();
-    testing::internal::CaptureStderr();
-    DoctorOutput result;
-    result.code = run_command_line(static_cast<int>(argv.size()), argv.data());
-    std::fflush(stdout);
-    std::fflush(stderr);
-    result.out = testing::internal::GetCapturedStdout();
-    result.err = testing::internal::GetCapturedStderr();
-    return result;
+  static Printed run_as_is(const std::string& arguments) {
+    return run_command("doctor " + arguments);
   }
 
   // The limit of a machine with an HCA, since one without needs no locked memory.
@@ -59,7 +39,7 @@ class DoctorCommandRun : public ::testing::Test {
 
 TEST_F(DoctorCommandRun, HealthyCheck_ExitsWith0) {
   write_limit("unlimited");
-  const DoctorOutput result = run("--check memory-lock");
+  const Printed result = run("--check memory-lock");
   EXPECT_EQ(result.code, 0);
   EXPECT_THAT(result.out, HasSubstr("ok       memory-lock\n"));
   EXPECT_EQ(result.err, "");
@@ -68,7 +48,7 @@ TEST_F(DoctorCommandRun, HealthyCheck_ExitsWith0) {
 TEST_F(DoctorCommandRun, FailedCheck_ExitsWith1InEveryForm) {
   write_limit("65536");
   for (const char* form : {"", "--all", "--json", "--prometheus", "--fix-script"}) {
-    const DoctorOutput result = run(std::string("--check memory-lock ") + form);
+    const Printed result = run(std::string("--check memory-lock ") + form);
     EXPECT_EQ(result.code, 1) << form;
     EXPECT_NE(result.out, "") << form;
   }
@@ -77,7 +57,7 @@ TEST_F(DoctorCommandRun, FailedCheck_ExitsWith1InEveryForm) {
 TEST_F(DoctorCommandRun, NothingToLookAt_ExitsWith3) {
   fs::create_directories(folder_.path() / "proc");
   EXPECT_EQ(run("--check memory-lock").code, 3);
-  const DoctorOutput result = run("--check memory-lock --json");
+  const Printed result = run("--check memory-lock --json");
   EXPECT_EQ(result.code, 3);
   EXPECT_EQ(nlohmann::json::parse(result.out)["exit_status"], 3);
 }
@@ -86,14 +66,14 @@ TEST_F(DoctorCommandRun, NoDeviceThatTheCheckIsAbout_ExitsWith0) {
   fs::create_directories(folder_.path() / "proc");
   EXPECT_EQ(run("--check port-state,device-files").code, 3);
   fs::create_directories(folder_.path() / "sys/class");
-  const DoctorOutput result = run("--check port-state,device-files --json");
+  const Printed result = run("--check port-state,device-files --json");
   EXPECT_EQ(result.code, 0);
   EXPECT_EQ(nlohmann::json::parse(result.out)["verdict"], "nothing");
   EXPECT_EQ(nlohmann::json::parse(result.out)["exit_status"], 0);
 }
 
 TEST_F(DoctorCommandRun, FolderWithoutAMachine_ExitsWith3) {
-  const DoctorOutput result = run("");
+  const Printed result = run("");
   EXPECT_EQ(result.code, 3);
   EXPECT_THAT(result.err, HasSubstr("neither proc nor sys"));
 }
@@ -107,7 +87,7 @@ TEST_F(DoctorCommandRun, FoldersInPlaceOfFiles_EndNormally) {
 }
 
 TEST_F(DoctorCommandRun, FolderThatDoesNotExist_ExitsWith3) {
-  const DoctorOutput result = run_as_is("--root /does/not/exist");
+  const Printed result = run_as_is("--root /does/not/exist");
   EXPECT_EQ(result.code, 3);
   EXPECT_THAT(result.err, HasSubstr("/does/not/exist"));
 }
@@ -117,7 +97,7 @@ TEST_F(DoctorCommandRun, WrongUsage_ExitsWith2AndPrintsNothing) {
        {"--check no-such-check", "--json --prometheus", "--fix-script --json", "--no-such-option",
         "--list --json", "--check memory-lock,wrong", "--fingerprint --check memory-lock",
         "--all --json", "unexpected"}) {
-    const DoctorOutput result = run(arguments);
+    const Printed result = run(arguments);
     EXPECT_EQ(result.code, 2) << arguments;
     EXPECT_EQ(result.out, "") << arguments;
     EXPECT_NE(result.err, "") << arguments;
@@ -135,7 +115,7 @@ TEST_F(DoctorCommandRun, OptionsThatHaveNoEffectTogether_AreNamed) {
       {"--compare y z --root /tmp", "--root excludes --compare"},
       {"--compare y z --expect x", "--expect excludes --compare"}};
   for (const auto& [arguments, text] : cases) {
-    const DoctorOutput result = run_as_is(arguments);
+    const Printed result = run_as_is(arguments);
     EXPECT_EQ(result.code, 2) << arguments;
     EXPECT_THAT(result.err, HasSubstr(text)) << arguments;
   }
@@ -144,7 +124,7 @@ TEST_F(DoctorCommandRun, OptionsThatHaveNoEffectTogether_AreNamed) {
 TEST_F(DoctorCommandRun, Fingerprints_AreComparedByTheCommand) {
   const fs::path a = folder_.path() / "a.json", b = folder_.path() / "b.json";
   fs::create_directories(folder_.path() / "proc");
-  const DoctorOutput printed = run("--fingerprint");
+  const Printed printed = run("--fingerprint");
   EXPECT_EQ(printed.code, 0);
   std::ofstream(a) << printed.out;
   std::ofstream(b) << printed.out;
@@ -154,10 +134,10 @@ TEST_F(DoctorCommandRun, Fingerprints_AreComparedByTheCommand) {
   auto json = nlohmann::json::parse(printed.out);
   json["machine"]["nccl-gdr"] = "0.0.1";
   std::ofstream(b) << json;
-  const DoctorOutput differing = run_as_is(both);
+  const Printed differing = run_as_is(both);
   EXPECT_EQ(differing.code, 1);
   EXPECT_THAT(differing.out, HasSubstr("b: nccl-gdr: 0.0.1 in b"));
-  const DoctorOutput as_json = run_as_is(both + " --json");
+  const Printed as_json = run_as_is(both + " --json");
   EXPECT_EQ(as_json.code, 1);
   EXPECT_EQ(nlohmann::json::parse(as_json.out)["different"].size(), 1u);
 }
@@ -171,7 +151,7 @@ TEST_F(DoctorCommandRun, FilesThatCannotBeCompared_ExitWith2AndAreNamed) {
        {bad.string(), folder_.path().string(), good.string() + "x", std::string("/dev/zero")}) {
     for (const std::string& option :
          {"--compare " + good.string() + " ", std::string("--expect ")}) {
-      const DoctorOutput result = run_as_is(option + other);
+      const Printed result = run_as_is(option + other);
       EXPECT_EQ(result.code, 2) << option + other;
       EXPECT_EQ(result.out, "");
       EXPECT_THAT(result.err, HasSubstr(other));
@@ -188,11 +168,11 @@ TEST_F(DoctorCommandRun, FilesThatCannotBeCompared_ExitWith2AndAreNamed) {
 TEST_F(DoctorCommandRun, GoodMachine_IsWhatThisOneIsComparedWith) {
   const fs::path good = folder_.path() / "good.json";
   fs::create_directories(folder_.path() / "sys/class/infiniband/mlx5_0");
-  const DoctorOutput without_gpus = run("--fingerprint");
+  const Printed without_gpus = run("--fingerprint");
   constexpr char kNoGpus[] = "a machine without GPUs cannot be a reference";
   EXPECT_THAT(without_gpus.err, HasSubstr(kNoGpus));
   std::ofstream(good) << without_gpus.out;
-  const DoctorOutput refused = run("--expect " + good.string());
+  const Printed refused = run("--expect " + good.string());
   EXPECT_EQ(refused.code, 2);
   EXPECT_THAT(refused.err, HasSubstr(good.string() + ": " + kNoGpus));
   auto json = nlohmann::json::parse(without_gpus.out);
@@ -201,7 +181,7 @@ TEST_F(DoctorCommandRun, GoodMachine_IsWhatThisOneIsComparedWith) {
   EXPECT_EQ(run("--expect " + good.string()).code, 0);
   json["machine"]["nccl-gdr"] = "0.0.1";
   std::ofstream(good) << json;
-  const DoctorOutput differing = run("--expect " + good.string());
+  const Printed differing = run("--expect " + good.string());
   EXPECT_EQ(differing.code, 1);
   EXPECT_THAT(differing.out, HasSubstr(" differs from " + good.string() + "\n"));
   const auto printed = nlohmann::json::parse(run("--json --expect " + good.string()).out);
@@ -209,7 +189,7 @@ TEST_F(DoctorCommandRun, GoodMachine_IsWhatThisOneIsComparedWith) {
 }
 
 TEST_F(DoctorCommandRun, List_NamesEveryCheckAndExitsWith0) {
-  const DoctorOutput result = run_as_is("--list");
+  const Printed result = run_as_is("--list");
   EXPECT_EQ(result.code, 0);
   for (const doctor::Check& check : doctor::all_checks()) {
     EXPECT_THAT(result.out, HasSubstr(std::string(check.name) + " "));
@@ -217,7 +197,7 @@ TEST_F(DoctorCommandRun, List_NamesEveryCheckAndExitsWith0) {
 }
 
 TEST_F(DoctorCommandRun, ThisMachine_GivesAReportOrNothingToLookAt) {
-  const DoctorOutput result = run_as_is("--json");
+  const Printed result = run_as_is("--json");
   const auto json = nlohmann::json::parse(result.out);
   EXPECT_EQ(json["checks"].size(), doctor::all_checks().size());
   EXPECT_EQ(json["exit_status"], result.code);

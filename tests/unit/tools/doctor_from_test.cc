@@ -17,7 +17,7 @@ using Json = nlohmann::ordered_json;
 
 class DoctorFrom : public TopoCommand {
  protected:
-  static Printed judge(const std::string& arguments) { return run(arguments, add_doctor_command); }
+  static Printed judge(const std::string& arguments) { return run_command("doctor " + arguments); }
 
   static Json report_on(const std::string& file) {
     return Json::parse(judge("--json --from " + file).out);

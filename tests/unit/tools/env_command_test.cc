@@ -5,33 +5,13 @@
 #include <sstream>
 
 #include "plugin/config/load.h"
-#include "tools/commands.h"
+#include "tests/unit/tools/command_run.h"
 
 namespace gdr::tools {
 namespace {
 
 using ::testing::HasSubstr;
 using ::testing::Not;
-
-struct EnvRun {
-  int code = 0;
-  std::string output;
-};
-
-EnvRun run_env(const std::string& arguments) {
-  CLI::App app;
-  add_env_command(app);
-  EnvRun run;
-  testing::internal::CaptureStdout();
-  try {
-    app.parse(arguments);
-  } catch (const CLI::ParseError& error) {
-    run.code = error.get_exit_code();
-  }
-  std::fflush(stdout);
-  run.output = testing::internal::GetCapturedStdout();
-  return run;
-}
 
 TEST(EnvCommand, Text_SetAndRejected_AreShownWithTheValueInForce) {
   std::string text = env_text(
@@ -87,31 +67,31 @@ class EnvCommandRun : public ::testing::Test {
 };
 
 TEST_F(EnvCommandRun, Env_CleanEnvironment_ExitsWith0) {
-  const EnvRun run = run_env("env");
+  const Printed run = run_command("env");
   EXPECT_EQ(run.code, 0);
-  EXPECT_THAT(run.output, HasSubstr("GDR_NCCL_WATCHDOG_SEC = 60   [default]"));
+  EXPECT_THAT(run.out, HasSubstr("GDR_NCCL_WATCHDOG_SEC = 60   [default]"));
 }
 
 TEST_F(EnvCommandRun, Env_RejectedValue_ExitsWith1AfterPrintingButMarkdownIsTheDocument) {
   setenv("NCCL_IB_TIMEOUT", "forever", 1);
-  const EnvRun json = run_env("env --json");
+  const Printed json = run_command("env --json");
   EXPECT_EQ(json.code, 1);
-  EXPECT_EQ(nlohmann::json::parse(json.output)["variables"].size(), config::variables().size());
-  const EnvRun markdown = run_env("env --markdown");
+  EXPECT_EQ(nlohmann::json::parse(json.out)["variables"].size(), config::variables().size());
+  const Printed markdown = run_command("env --markdown");
   EXPECT_EQ(markdown.code, 0);
-  EXPECT_EQ(markdown.output, config::markdown());
-  const EnvRun both = run_env("env --json --markdown");
+  EXPECT_EQ(markdown.out, config::markdown());
+  const Printed both = run_command("env --json --markdown");
   EXPECT_NE(both.code, 0);
-  EXPECT_EQ(both.output, "");
+  EXPECT_EQ(both.out, "");
 }
 
 TEST_F(EnvCommandRun, Env_MisspeltVariableOfTheTransport_ExitsWith1AndAnUnknownOneWith0) {
   setenv("NCCL_IB_ENTIRELY_DIFFERENT", "1", 1);
-  const EnvRun run = run_env("env");
+  const Printed run = run_command("env");
   EXPECT_EQ(run.code, 0);
-  EXPECT_THAT(run.output, HasSubstr("! NCCL_IB_ENTIRELY_DIFFERENT: neither"));
+  EXPECT_THAT(run.out, HasSubstr("! NCCL_IB_ENTIRELY_DIFFERENT: neither"));
   setenv("NCCL_IB_HCAS", "mlx5_0", 1);
-  EXPECT_EQ(run_env("env").code, 1);
+  EXPECT_EQ(run_command("env").code, 1);
 }
 
 }  // namespace

@@ -3,46 +3,21 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
 
 #include "tests/fakes/temp_folder.h"
-#include "tools/commands.h"
+#include "tests/unit/tools/command_run.h"
 
 namespace gdr::tools {
 
 namespace fs = std::filesystem;
 
-struct Printed {
-  int code = 0;
-  std::string out;
-  std::string err;
-};
-
 class TopoCommand : public ::testing::Test {
  protected:
-  // Runs the subcommand topo, or another one.
-  static Printed run(const std::string& arguments, void (*add)(CLI::App&) = add_topo_command) {
-    CLI::App app;
-    add(app);
-    testing::internal::CaptureStdout();
-    testing::internal::CaptureStderr();
-    Printed result;
-    try {
-      app.parse(app.get_subcommands({}).front()->get_name() + " " + arguments);
-    } catch (const CLI::ParseError& error) {
-      result.code = error.get_exit_code();
-      result.err = error.what();
-    }
-    std::fflush(stdout);
-    std::fflush(stderr);
-    result.out = testing::internal::GetCapturedStdout();
-    result.err += testing::internal::GetCapturedStderr();
-    return result;
-  }
+  static Printed run(const std::string& arguments) { return run_command("topo " + arguments); }
 
   static std::string known(const std::string& file) {
     return (fs::path(GDR_TOPOLOGIES) / file).string();
