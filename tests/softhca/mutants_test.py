@@ -22,7 +22,7 @@ SIZES = ("conformance", "--plugin", PLUGIN, "--filter", "C20*", "--timeout", "2"
 GPU_MEMORY = ("perf", "sendrecv", "--plugin", PLUGIN, "--memory", "cuda", "--end", "64K", "--iters", "5",
               "--check", "--timeout", "5")
 TWO_RAILS = ("perf", "sendrecv", "--plugin", PLUGIN, "--dev", "0", "--begin", "1M", "--end", "1M",
-             "--test", "bw", "--check", "--timeout", "5")
+             "--test", "bw", "--check", "--timeout", "30")
 FLAP = {"faults": [{"kind": "port_flap", "device": "softhca0", "after_ops": 200, "down_ms": 100}]}
 USED_AGAIN = "softhca0:1: the rail is used again after"
 GAVE_UP = "gave up waiting"

@@ -162,8 +162,9 @@ class Soak:
         finally:
             for end in ends:
                 end.close()
-        if "the connections are not made" in run.text and run.verdicts & {"error", "failed"}:
-            run.verdicts.discard("hung")  # an end waits where the other one's connect() has failed
+        unused = any(text in run.text for text in ("the connections are not made", "'regMr']"))
+        if unused and run.verdicts & {"error", "failed"}:
+            run.verdicts.discard("hung")  # an end waits where the other one's connect() or regMr() has failed
         verdict = next((one for one in (*BAD, "error") if one in run.verdicts), "completed")
         text = f"{verdict}: {draw.text(standby)}{run.text}\n  logs: {ends[0].log} and -1"
         if verdict in BAD or self.options.keep:
