@@ -156,16 +156,30 @@ class Rails(unittest.TestCase):
                                    NCCL_NET_GDR_LEVEL="SYS")
             self.assertIn("connections go without it as their standby rail", output)
 
-    # With standby rails that take what is left, each of these ends.
-    def test_locked_memory_that_suffices_without_standby_rails_suffices_with_them(self):
+    def start_limited(self, kib, *arguments):
+        """With standby rails, and a limit on locked memory."""
+        limit = {"memlock_bytes": kib << 10} if kib else {}
+        return self.start(environment([SOFTHCA], {"devices": devices()} | limit, NCCL_NET_GDR_LEVEL="SYS",
+                                      NCCL_TOPO_FILE=f"{TOPOLOGIES}/nccl-hgx-4nic.xml"), *arguments)
+
+    # Each of these ended with standby rails, which took what was left.
+    def test_little_memory_to_lock_makes_connections_without_standby_rails(self):
         for kib in (180, 220, 300, 340):
             with self.subTest(kib=kib):
-                process = self.start(environment(
-                    [SOFTHCA], {"devices": devices(), "memlock_bytes": kib << 10}, NCCL_NET_GDR_LEVEL="SYS",
-                    NCCL_TOPO_FILE=f"{TOPOLOGIES}/nccl-hgx-4nic.xml"))
+                process = self.start_limited(kib)
                 output = process.communicate(timeout=TIMEOUT_S)[0]
                 self.assertEqual(process.returncode, 0, output)
                 self.assertIn("less than 6 MiB would be left for others to lock", output)
+
+    def test_little_memory_to_lock_at_one_end_ends_no_connection(self):
+        for limits in ((4096, 0), (0, 4096)):
+            with self.subTest(limits=limits):
+                root = free_address()
+                ranks = [self.start_limited(kib, "--root", root, "--rank", str(rank))
+                         for rank, kib in enumerate(limits)]
+                for rank in ranks:
+                    output = rank.communicate(timeout=TIMEOUT_S)[0]
+                    self.assertEqual(rank.returncode, 0, output)
 
     def test_standby_rails_are_within_the_level_or_named_as_beyond(self):
         output = self.run_perf(devices())

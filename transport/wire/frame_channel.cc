@@ -74,15 +74,15 @@ Status check_rail(const wire::RailAddress& rail) {
   return known ? Status{} : unknown_fields("a rail");
 }
 
-// Standby pairs come last, behind at least one that carries data, and only ends that recover have
-// any: who uses the pairs relies on that.
-Status check_standby_pairs(const wire::EndPoint& end) {
+// Standby pairs come last, behind at least one that carries data, and only senders that recover
+// have any: who uses the pairs relies on that. A reply has the pairs of the sender.
+Status check_standby_pairs(wire::FrameKind kind, const wire::EndPoint& end) {
+  const bool may_have = kind == wire::FrameKind::kReply || (end.flags & wire::kEndRecovers) != 0;
   bool standby = false;
   for (int i = 0; i < end.qps; ++i) {
     const bool was_standby = standby;
     standby = (end.qp[i].flags & wire::kQpStandby) != 0;
-    const bool can_be = (end.flags & wire::kEndRecovers) != 0 && i > 0;
-    if (standby ? !can_be : was_standby) {
+    if (standby ? i == 0 || !may_have : was_standby) {
       return fail(Code::kInternal,
                   "the peer's handshake has standby QPs where they are not allowed");
     }
@@ -91,13 +91,13 @@ Status check_standby_pairs(const wire::EndPoint& end) {
 }
 
 // The numbers of rails and QPs are within their limits.
-Status check_end_point(const wire::EndPoint& end) {
+Status check_end_point(wire::FrameKind kind, const wire::EndPoint& end) {
   const bool known = (end.flags & ~wire::kEndFlags) == 0 && is_zero(end.reserved);
   if (!known || end.service_level > 15) return unknown_fields("a handshake");
   for (int i = 0; i < end.qps; ++i) {
     if (Status status = check_queue_pair(end.qp[i], end.rails); !status) return status;
   }
-  if (Status status = check_standby_pairs(end); !status) return status;
+  if (Status status = check_standby_pairs(kind, end); !status) return status;
   for (int r = 0; r < end.rails; ++r) {
     if (Status status = check_rail(end.rail[r]); !status) return status;
   }
@@ -175,7 +175,7 @@ Result<wire::EndPoint> Frame::end_point() const {
   if (end.rails < 1 || end.rails > wire::kMaxRails || end.qps < 1 || end.qps > wire::kMaxQps) {
     return fail(Code::kInternal, "the peer's handshake has an invalid number of rails or QPs");
   }
-  if (Status status = check_end_point(end); !status) return forward_error(status);
+  if (Status status = check_end_point(kind, end); !status) return forward_error(status);
   return end;
 }
 

@@ -206,7 +206,10 @@ TEST_F(FrameChannelTest, EndPoint_StandbyPairsWhereThereCanBeNone_AreRejected) {
   EXPECT_FALSE(is_accepted({false, true, false})) << "it is not the last one";
   end.flags = 0;
   EXPECT_TRUE(is_accepted({false, false, false}));
-  EXPECT_FALSE(is_accepted({false, false, true})) << "the end does not recover";
+  EXPECT_FALSE(is_accepted({false, false, true})) << "the sender does not recover";
+  Frame reply = hello_of(end);
+  reply.kind = wire::FrameKind::kReply;
+  EXPECT_TRUE(reply.end_point().has_value()) << "they are the sender's, and this end has none";
 }
 
 // They go into log lines and into texts for the peer.
