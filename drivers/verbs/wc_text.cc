@@ -95,7 +95,7 @@ tl::unexpected<Error> fail_locking(std::string text, int err) {
     failed.value().text +=
         ". Fix: raise the memory-lock limit (ulimit -l unlimited; containers: IPC_LOCK); where "
         "that is unlimited, the HCA has no room for more: set GDR_NCCL_STANDBY_RAILS=0, or lower "
-        "NCCL_IB_QPS_PER_CONNECTION";
+        "NCCL_IB_QPS_PER_CONNECTION or NCCL_BUFFSIZE";
   }
   return failed;
 }

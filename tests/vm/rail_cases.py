@@ -12,7 +12,7 @@ _RAIL = rf"rxe{_LOST}:1 <-> [ab] rxe{_LOST}:1"
 _IS_LOST, _RETURNED = f"{_RAIL} is lost", f"{_RAIL}: the rail is used again"
 _UP = f"ip link set eth{_LOST} up"
 
-# As a switch with a smaller MTU: drops what arrives in packets of 1024 bytes or more. A match has a mask.
+# As a switch with a smaller MTU: drops what arrives in packets of 1024 bytes or more, by the highest bit of their length.
 _SMALL_PACKETS_ONLY = f"tc qdisc add dev eth{_LOST} ingress\n" + "".join(
     f"tc filter add dev eth{_LOST} ingress protocol ip u32 match u16 {bit:#x} {-bit & 0xffff:#x} at 2 action drop\n"
     for bit in (1 << 12, 1 << 11, 1 << 10))
