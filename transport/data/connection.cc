@@ -314,7 +314,7 @@ RegistrationScope Connection::registration_scope() const {
   };
   auto standby = [this](size_t rail) {
     const bool kept = recovery_ != nullptr && stands_by(static_cast<uint32_t>(rail));
-    return kept ? &recovery_->standby_registrations() : nullptr;
+    return kept ? recovery_->standby_registrations() : nullptr;
   };
   return {std::move(hcas),      own_allocations_.get(), sends_,
           std::move(lose_rail), std::move(drop),        std::move(make_room),

@@ -52,8 +52,8 @@ class Connection {
   // Whether something that could not be created on the device for that reason is to be tried again,
   // as the standby pair of another connection has been destroyed for it.
   bool make_room(const Device& device, const Error& lack, bool waits = true);
-  // The same for a registration on a rail that does not stand by; rooms: so often before. Any
-  // thread.
+  // The same for a registration on a rail that does not stand by. rooms: how often that was done
+  // for this buffer before. Any thread.
   bool make_room_to_register(uint32_t rail, const Error& lack, int rooms) const;
 
   // This end recovers pairs. Called before add_rails().

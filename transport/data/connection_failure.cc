@@ -18,6 +18,17 @@ constexpr char kProbeFailed[] =
 // a flush takes microseconds, a copy milliseconds unless the GPU is busy with something else.
 constexpr std::chrono::seconds kLocalWork{3};
 
+void warn_of_former_address(Watcher& watcher, const wire::RailAddress& former) {
+  const std::string text =
+      to_string(former) + " is no longer an address of the port, but connections were made with it";
+  watcher.warn_once(text,
+                    text +
+                        ": packets to it may be lost. Likely cause: the subnet manager, or on "
+                        "RoCE DHCP, has changed it. Fix: keep the addresses of ports while "
+                        "jobs run, or let connections have standby rails "
+                        "(GDR_NCCL_STANDBY_RAILS), which take over");
+}
+
 }  // namespace
 
 // Why a failure that another rail could have survived ends the connection; "" for other failures.
@@ -25,7 +36,7 @@ std::string Connection::no_failover_text(ibv_wc_status status) const {
   const bool is_peers_choice = peer_declines_recovery_ && !recovers();
   if (!is_peers_choice || classify_failure(status) == FailureClass::kConnectionLost) return "";
   return std::string("; it did not fail over, as failover is off on ") + peer_.host +
-         " (GDR_NCCL_FAILOVER=0)";
+         " (GDR_NCCL_FAILOVER=0, or little memory to lock)";
 }
 
 void Connection::fail_completion(const ibv_wc& wc) {
@@ -139,20 +150,14 @@ Code Connection::surface_failure() {
 }
 
 // The peer's packets go on to the former address. Where connections recover, it learns the present
-// one (PairStatement::address).
+// one (PairStatement::address). Firmware may not answer, for which the call of NCCL's does not
+// wait.
 void Connection::warn_of_changed_addresses() const {
-  if (recovers()) return;
+  if (recovers() || link_->peer_gone()) return;
   for (const RailEnd& rail : rails_) {
-    const Result<wire::RailAddress> present = rail.present_address(*options_);
-    const std::string former = to_string(rail.address());
-    if (!present || to_string(*present) == former) continue;
-    const std::string cause = to_string(*present) + " was " + former;
-    watcher_->warn_once(
-        cause, cause +
-                   " when its connections were made: they fail, as packets for it are lost. "
-                   "Likely cause: the subnet manager, or on RoCE DHCP, has changed the address "
-                   "of the port. Fix: keep it while jobs run, or let connections have standby "
-                   "rails (GDR_NCCL_STANDBY_RAILS), which take over");
+    watcher_->call([watcher = watcher_, device = rail.device(), former = rail.address()] {
+      if (!has_address(device, former)) warn_of_former_address(*watcher, former);
+    });
   }
 }
 

@@ -63,7 +63,7 @@ Result<RailTables> Connection::add_rails(EndRails rails, const Planner& plan, Ra
     spare = watcher_->check_spare_memory(*rails[0].hca, options_->spare_memory);
   }
   if (!spare) {
-    // Nor with what serves recoveries, of which one rail alone has little use.
+    // Nor with the tables for recoveries, where there is one rail alone.
     const bool offers =
         std::exchange(offers_recovery_, offers_recovery_ && rails.active.size() > 1);
     Result<RailTables> lean = add_lean(rails, plan, each, least, spare.error());
@@ -129,7 +129,7 @@ bool Connection::make_room(const Device& device, const Error& lack, bool waits) 
   if (!is_lack(lack.sys_errno) || lack.sys_errno == EINVAL || rooms_++ >= kMostRooms) return false;
   const bool elsewhere = lack.sys_errno == ENOMEM && lack.text != lacked_elsewhere_;
   const Watcher::RoomOn made = watcher_->make_room(*device.hca, lack.text, waits, elsewhere);
-  if (made == Watcher::RoomOn::kAnyHca) lacked_elsewhere_ = lack.text;
+  if (made == Watcher::RoomOn::kOtherHca) lacked_elsewhere_ = lack.text;
   return made != Watcher::RoomOn::kNone;
 }
 

@@ -35,12 +35,9 @@ void Episodes::end(const std::string& cause) {
   episodes_.erase(cause);
 }
 
-void write_line(bool warning, const std::string& text) {
-  if (warning) {
-    GDR_WARN("%s", text.c_str());
-  } else {
-    GDR_INFO(log::kNet, "%s", text.c_str());
-  }
+void write_line(bool warning, const std::string& text, const char* file, int line) {
+  const auto level = warning ? log::Level::kWarn : log::Level::kInfo;
+  log::write(level, warning ? ~0ul : log::kNet, file, line, "%s", text.c_str());
 }
 
 std::string left_out_text(int left_out) {

@@ -40,8 +40,9 @@ class Episodes {
 // The severity of a port that takes the last rail of a connection: LossEffect::kWaits.
 inline constexpr int kWorstOfAPort = 2;
 
-// A warning, or an INFO line where that is left out.
-void write_line(bool warning, const std::string& text);
+// A warning, or an INFO line where that is left out, with the place of the caller.
+void write_line(bool warning, const std::string& text, const char* file = __builtin_FILE(),
+                int line = __builtin_LINE());
 
 // "; it happened 5 more times since the last warning"; "" for 0.
 std::string left_out_text(int left_out);

@@ -127,7 +127,7 @@ void Recovery::on_failed_work(const WorkId& id, ibv_wc_status status) {
   } else if (id.kind == WorkKind::kProbe && id.ordinal == kPeerProbe) {
     peer_probe_on_.reset();
   } else if (id.kind == WorkKind::kStatement) {
-    pairs_[id.ordinal].stated_over.reset();
+    end_statement(id);
   }
   if (classify_failure(status) == FailureClass::kPairLost) {
     pair.agreement.on_failure({reason_of(id), status});
@@ -222,7 +222,7 @@ void Recovery::on_written(const WorkId& id) {
   Pair& pair = pairs_[id.pair];
   if (closed_ || !is_of_epoch(id, pair.agreement.epoch())) return;
   --pair.reserved;
-  if (id.kind == WorkKind::kStatement) pairs_[id.ordinal].stated_over.reset();
+  if (id.kind == WorkKind::kStatement) end_statement(id);
   if (id.kind != WorkKind::kProbe || id.ordinal == kStandbyProbe) return;
   if (id.ordinal == kPeerProbe) {
     link_->end_probe();

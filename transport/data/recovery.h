@@ -197,7 +197,9 @@ class Recovery {
   // has, once the ends have agreed on the loss. Nothing where no active pair is usable.
   Room give_way(const HcaContext* hca, bool if_busy);
   // What is registered on standby rails; it ends with the last QP on the rail that gives way.
-  StandbyRegistrations& standby_registrations() { return standby_registrations_; }
+  const std::shared_ptr<StandbyRegistrations>& standby_registrations() const {
+    return standby_registrations_;
+  }
   // Whether nothing goes over the rail any more: its HCA is gone, or it was withdrawn.
   bool is_given_up(uint32_t rail) const;
   // The connection has failed (PeerLink::fail_link): its QPs are to be stopped. Otherwise the next
@@ -351,6 +353,7 @@ class Recovery {
   static bool is_statement_due(const Pair& pair, Clock::time_point now);
   void state(uint32_t index, Clock::time_point now);
   bool is_being_written(const Pair& pair) const;
+  void end_statement(const WorkId& id);
   std::optional<uint32_t> choose_carrier();
   wire::PairReason reason_of(const WorkId& id) const;
   void lose_rail(uint32_t rail, PairCause cause);
@@ -395,7 +398,8 @@ class Recovery {
   const Clock::duration patience_;            // without a usable pair
   std::unique_ptr<RailCounters[]> counters_;  // by rail
   std::unique_ptr<Arrivals[]> arrivals_;      // by pair
-  StandbyRegistrations standby_registrations_;
+  const std::shared_ptr<StandbyRegistrations> standby_registrations_ =
+      std::make_shared<StandbyRegistrations>();
   std::atomic<bool> has_news_{false};
   std::atomic<uint32_t> awaits_empty_{0};  // 0: no pair does; else when the last one began to
   std::atomic<Clock::rep> deadline_{Clock::duration::max().count()};

@@ -75,6 +75,11 @@ bool Recovery::is_being_written(const Pair& pair) const {
   return !by.stopped && !by.hopeless;
 }
 
+void Recovery::end_statement(const WorkId& id) {
+  Pair& pair = pairs_[id.ordinal];
+  if (pair.stated_over == id.pair) pair.stated_over.reset();
+}
+
 // Over both the socket and RDMA, as either may be interrupted. What is not written over RDMA now
 // is repeated.
 void Recovery::state(uint32_t index, Clock::time_point now) {

@@ -93,7 +93,9 @@ void Recovery::note_loss(uint32_t index, Clock::time_point now) {
   if (peer_probe_on_ == index) peer_probe_on_.reset();
   if (pair.logged) {
     // It was not used since the last loss.
-    return log_failed_revival(index, failed_return_text(pair.agreement.cause()), now);
+    const PairAgreement& lost = pair.agreement;
+    const std::string text = failed_return_text(lost.cause(), lost.peer_cause());
+    return log_failed_revival(index, text, now);
   }
   pair.unused_since = now;
   std::atomic<uint64_t>& losses = counters_[io_.rail(index)].losses;

@@ -192,7 +192,7 @@ void Recovery::give_back_registrations(uint32_t rail, std::unique_lock<std::mute
     if (io_.rail(i) == rail && io_.has_queue_pair(i)) return;
   }
   const UseOfRails use(this, &lock);
-  standby_registrations_.give_back(rail);
+  standby_registrations_->give_back(rail);
 }
 
 // Once the QP is in ERROR nothing arrives any more. The arrivals that were there are counted when

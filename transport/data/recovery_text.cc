@@ -177,7 +177,11 @@ std::string to_string(const MovedWork& moved) {
   return text.empty() ? "nothing" : text;
 }
 
-std::string failed_return_text(const PairCause& cause) {
+std::string failed_return_text(const PairCause& cause, const PairCause& peers) {
+  const bool reported = cause.reason == wire::PairReason::kPeer;
+  if (reported && peers.reason != wire::PairReason::kNone) {
+    return "the peer reports: " + failed_return_text(peers, {});
+  }
   const std::string text = to_string(cause);
   return is_timeout(cause) ? text + ". Fix: " + large_packets_are_lost().fix : text;
 }

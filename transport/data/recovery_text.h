@@ -101,7 +101,8 @@ class RailLosses {
 
 // Why a pair that was connected again is not used, with the fix where it is known: "the probe of
 // 4096 bytes failed with RETRY_EXC_ERR. Fix: compare the MTU ...".
-std::string failed_return_text(const PairCause& cause);
+// peers: where the other end has lost it, its cause.
+std::string failed_return_text(const PairCause& cause, const PairCause& peers);
 
 // "nodeB mlx5_3:1 and 11 other ports".
 std::string ports_text(const std::vector<std::string>& ports);

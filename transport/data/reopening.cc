@@ -85,7 +85,9 @@ bool PeerLink::ask(Clock::time_point now) {
 
 // What another process answers at the peer's port counts for nothing.
 bool PeerLink::is_peers(const Frame& answer) const {
-  return answer.kind == wire::FrameKind::kKnown && answer.proof() == options_.reopen.peers;
+  const std::optional<wire::EndProof> proof = answer.proof();
+  return answer.kind == wire::FrameKind::kKnown && proof &&
+         wire::is_same(*proof, options_.reopen.peers);
 }
 
 Result<std::optional<Frame>> PeerLink::exchange(Clock::time_point now) {

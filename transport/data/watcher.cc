@@ -295,7 +295,7 @@ void Watcher::on_ready(int fd, bool has_ended) {
 
 std::shared_ptr<PeerLink> Watcher::find(const wire::EndProof& proof) {
   for (const auto& link : links()) {
-    if (link->reopen_target().peers == proof) return link;
+    if (wire::is_same(link->reopen_target().peers, proof)) return link;
   }
   return nullptr;
 }
@@ -419,33 +419,40 @@ RecoveryHooks Watcher::recovery_hooks() {
           .port_suspected = std::bind_front(&MovedCounters::read_soon, &moved_counters_)};
 }
 
-// hca: null for any.
-bool Watcher::gives_way(const HcaContext* hca, bool if_busy, Clock::time_point deadline) {
+// hca: null for any. kAwaited: pairs were given up, and none could be destroyed in time.
+Room Watcher::gives_way(const HcaContext* hca, bool if_busy, Clock::time_point deadline) {
+  Room best = Room::kNone;
   for (const auto& recovery : recoveries()) {
+    if (if_busy && Clock::now() >= deadline) break;
     const Clock::time_point until = std::min(deadline, Clock::now() + kRoomPatienceOfOne);
     Room room = recovery->give_way(hca, if_busy);
     while (room == Room::kAwaited && Clock::now() < until) {
       std::this_thread::sleep_for(kRoomPause);
       room = recovery->give_way(hca, if_busy);
     }
-    if (room == Room::kMade) return true;
+    if (room == Room::kMade) return room;
+    if (room == Room::kAwaited) best = room;
   }
-  return false;
+  return best;
 }
 
 Watcher::RoomOn Watcher::make_room(const HcaContext& hca, const std::string& lack, bool waits,
                                    bool elsewhere) {
   const Clock::time_point deadline = Clock::now() + kRoomPatience;
   RoomOn made = RoomOn::kNone;
-  for (bool if_busy = false; made == RoomOn::kNone; if_busy = true) {
-    if (gives_way(&hca, if_busy, deadline)) {
-      made = RoomOn::kSameHca;
-    } else if (elsewhere && gives_way(nullptr, if_busy, deadline)) {
-      made = RoomOn::kAnyHca;
-    } else if (if_busy || !waits) {
-      return made;
-    }
+  bool given_up = false;
+  const auto ask = [&](const HcaContext* of, bool if_busy, RoomOn there) {
+    if (made != RoomOn::kNone) return;
+    const Room room = gives_way(of, if_busy, deadline);
+    if (room == Room::kMade) made = there;
+    given_up = given_up || room != Room::kNone;
+  };
+  for (bool if_busy : {false, true}) {
+    if (if_busy && !waits) break;
+    ask(&hca, if_busy, RoomOn::kSameHca);
+    if (elsewhere) ask(nullptr, if_busy, RoomOn::kOtherHca);
   }
+  if (!given_up) return made;
   TextAndFix parts = split_fix(lack);
   if (parts.fix.empty()) parts.fix = "raise what has run out, or set GDR_NCCL_STANDBY_RAILS=0";
   parts.text += ". Standby rails give way: the connections concerned have no failover any more";
@@ -460,10 +467,10 @@ Status Watcher::check_spare_memory(const HcaContext& hca, size_t bytes) {
   const auto memory = hca.pages().allocate<std::byte>(bytes);
   const Result<verbs::UniqueMr> registered = register_block(hca, memory.get(), bytes);
   if (!registered && registered.error().sys_errno == ENOMEM) {
-    return fail(Code::kSystem,
-                "less than " + std::to_string(bytes >> 20) +
-                    " MiB would be left for others to lock: " + registered.error().text,
-                ENOMEM);
+    return verbs::fail_locking("less than " + std::to_string(bytes >> 20) +
+                                   " MiB would be left for others to lock, as a registration on " +
+                                   hca.name() + " has shown",
+                               ENOMEM);
   }
   memory_suffices_ = kConnectionsPerCheck - 1;
   return {};
@@ -488,8 +495,9 @@ void Watcher::tick_recoveries(Clock::time_point now, bool all) {
   }
 }
 
-void Watcher::have_made(const std::shared_ptr<Recovery>& recovery, const Recovery::Due& due) try {
-  for (const Recovery::Due::Stop& stop : due.stops) {
+void Watcher::have_made(const std::shared_ptr<Recovery>& recovery, Recovery::Due due) try {
+  for (; !due.stops.empty(); due.stops.pop_back()) {
+    const Recovery::Due::Stop& stop = due.stops.back();
     BlockingCalls& stopper = stoppers_.try_emplace(stop.hca, "gdr-stopper").first->second;
     stopper.add([recovery, pair = stop.pair] { recovery->stop(pair); });
   }

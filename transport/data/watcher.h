@@ -71,9 +71,11 @@ class Watcher {
   // Has `task` called about once a second by the watcher's thread, until it returns false. It must
   // not block.
   void each_second(std::function<bool()> task);
-  // Destroys what may block to destroy, in the reviver's thread.
+  // Has a call made that may block, in the reviver's thread.
+  void call(std::function<void()> call) { reviver_.add(std::move(call)); }
+  // Destroys what may block to destroy.
   void destroy(std::vector<std::shared_ptr<void>> held) {
-    reviver_.add([held = std::move(held)] {});
+    call([held = std::move(held)] {});
   }
   // The TCP port where peers open kept sockets again; 0: none.
   uint16_t reopen_port() const { return reopen_port_.port(); }
@@ -86,10 +88,11 @@ class Watcher {
   // on any, since something that another connection needs could not be created: `lack`, for a
   // warning. Waits for a second at most where the connections are busy. Returns where one was
   // destroyed.
-  enum class RoomOn : uint8_t { kNone, kSameHca, kAnyHca };
+  enum class RoomOn : uint8_t { kNone, kSameHca, kOtherHca };
   RoomOn make_room(const HcaContext& hca, const std::string& lack, bool waits, bool elsewhere);
   // Checks that the process may lock so many bytes beside what connections with standby rails take,
-  // by a registration, now and at each eighth call. The error is ENOMEM.
+  // by a registration, at the first call, at each eighth, and again at the next after it has
+  // failed. The error is ENOMEM.
   Status check_spare_memory(const HcaContext& hca, size_t bytes);
   // See FailureLog.
   void warn_once(const std::string& cause, const std::string& text) {
@@ -131,7 +134,7 @@ class Watcher {
   void on_fatal_event(const HcaContext& hca, const ibv_async_event& event, const std::string& text);
   void on_port_event(const HcaContext& hca, const ibv_async_event& event, const std::string& text);
   std::vector<Watched> watched_with(const EventSource& source);
-  bool gives_way(const HcaContext* hca, bool if_busy, Clock::time_point deadline);
+  Room gives_way(const HcaContext* hca, bool if_busy, Clock::time_point deadline);
   void watch_fd(int fd, uint32_t events = EPOLLIN);
   void leave_fd(int fd);
   std::set<int> polled();
@@ -139,7 +142,7 @@ class Watcher {
   void tick(Clock::time_point now);
   void run_task();
   void tick_recoveries(Clock::time_point now, bool all);
-  void have_made(const std::shared_ptr<Recovery>& recovery, const Recovery::Due& due);
+  void have_made(const std::shared_ptr<Recovery>& recovery, Recovery::Due due);
   void log_moved_counters(std::chrono::milliseconds patience);
   void log_what_is_left();
   std::vector<std::shared_ptr<PeerLink>> links();

@@ -52,7 +52,7 @@ struct alignas(64) MemoryHandle {
   bool host = true;
   Keys keys{};
   // References into the HCAs' registration caches; those on standby rails are the connection's.
-  StandbyRegistrations* standby = nullptr;
+  std::shared_ptr<StandbyRegistrations> standby;
   std::vector<std::pair<std::shared_ptr<HcaContext>, ibv_mr*>> registrations;
   // Where the buffer is one of NCCL's own in GPU memory: keeps its allocation known as such.
   OwnAllocations::Own own;
@@ -67,13 +67,13 @@ struct alignas(64) MemoryHandle {
   // Takes over one reference to `mr`, which is in hca's registration cache: the buffer's on that
   // rail. in: what the connection of a standby rail has; null: the rail does not stand by.
   void add(size_t rail, const std::shared_ptr<HcaContext>& hca, ibv_mr* mr,
-           StandbyRegistrations* in = nullptr) {
+           std::shared_ptr<StandbyRegistrations> in = nullptr) {
     keys.set(rail, {mr->lkey, mr->rkey});
     if (in == nullptr) {
       registrations.emplace_back(hca, mr);
     } else {
-      standby = in;
-      in->add(this, rail, hca, mr);
+      standby = std::move(in);
+      standby->add(this, rail, hca, mr);
     }
   }
 

@@ -36,7 +36,9 @@ struct RegistrationScope {
   // given way for it.
   std::function<bool(size_t rail, const Error& why)> make_room = [](auto...) { return false; };
   // Where what is registered on a rail is kept, as it stands by; null: in the handle.
-  std::function<StandbyRegistrations*(size_t rail)> standby = [](auto) { return nullptr; };
+  std::function<std::shared_ptr<StandbyRegistrations>(size_t rail)> standby = [](auto) {
+    return nullptr;
+  };
 };
 
 // How many regions were registered on an HCA: GPU memory, by RegistrationPath, and host memory.

@@ -7,7 +7,6 @@
 #include <memory>
 #include <mutex>
 #include <utility>
-#include <vector>
 
 #include "transport/device/hca.h"
 
@@ -25,16 +24,16 @@ class StandbyRegistrations {
   }
   // The handle ends.
   void release(const void* handle) {
-    decltype(held_)::node_type released;  // deregistered after the mutex is released, as below
+    decltype(held_)::node_type released;  // deregistered after the mutex is released
     std::lock_guard lock(mutex_);
     released = held_.extract(handle);
   }
-  // Nothing is transferred over the rail any more.
+  // Nothing is transferred over the rail any more. A release() waits for it: NCCL frees the memory
+  // behind it, and what is registered of that must not be found any more then.
   void give_back(size_t rail) {
-    std::vector<Reference> released;
     std::lock_guard lock(mutex_);
     given_back_ |= 1u << rail;
-    for (auto& [handle, by_rail] : held_) released.push_back(std::move(by_rail[rail]));
+    for (auto& [handle, by_rail] : held_) by_rail.erase(rail);
   }
 
  private:

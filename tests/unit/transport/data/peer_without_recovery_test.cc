@@ -141,8 +141,8 @@ TEST_F(PeerWithoutRecovery, RailFails_TheErrorSaysWhyThereIsNoFailover) {
   Request* receive = irecv(to);
   EXPECT_FALSE(finish_both(isend(from), receive));
   const std::string text = failure_of(*sender).text;
-  EXPECT_TRUE(contains_all(
-      text, {"); it did not fail over, as failover is off on ", " (GDR_NCCL_FAILOVER=0). "}));
+  EXPECT_TRUE(contains_all(text, {"); it did not fail over, as failover is off on ",
+                                  " (GDR_NCCL_FAILOVER=0, or little memory to lock). "}));
 }
 
 }  // namespace

@@ -187,6 +187,18 @@ TEST_F(ManyScarceQueuePairs, LackDoesNotEnd_SixteenGiveWayAtMost) {
   EXPECT_EQ(standby_pairs(), 2);
 }
 
+// What was given up for nothing is warned of, too.
+TEST_F(ManyScarceQueuePairs, NobodyPollsTheirConnections_NoMoreAreAskedAfterASecond) {
+  add_connections(20);
+  for (const auto& one : senders) one->connection().link().count_posted();
+  limit("fake_s1", 0);
+  EXPECT_FALSE(create_later().has_value());
+  EXPECT_GE(std::ranges::count_if(
+                senders, [&](const auto& one) { return !recovery_of(*one).is_given_up(1); }),
+            8);
+  EXPECT_THAT(log.warnings("Standby rails give way"), testing::SizeIs(1));
+}
+
 TEST_F(ManyScarceQueuePairs, AnotherHcaLacks_OneGivesWayInVainAtMost) {
   add_connections(2);
   const EndRails other{{open_port("fake_s7", 40)}, {}};
