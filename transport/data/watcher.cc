@@ -12,19 +12,11 @@
 #include "base/blocked_signals.h"
 #include "base/log.h"
 #include "drivers/verbs/wc_text.h"
-#include "transport/memory/registered_block.h"
 
 namespace gdr::transport {
 namespace {
 
 constexpr std::chrono::milliseconds kTick{1000};
-// For how long queue pairs of standby pairs are waited for, in all and of one connection, and how
-// often is looked.
-constexpr std::chrono::milliseconds kRoomPatience{1000};
-constexpr std::chrono::milliseconds kRoomPatienceOfOne{100};
-constexpr std::chrono::milliseconds kRoomPause{10};
-// How many connections with standby rails are made before it is checked again what they leave.
-constexpr int kConnectionsPerCheck = 8;
 // An outage may leave thousands of links with deadlines of their own.
 constexpr std::chrono::milliseconds kShortestTick{10};
 
@@ -417,63 +409,6 @@ RecoveryHooks Watcher::recovery_hooks() {
           .rail_late = std::bind_front(&RailLog::late, &rails_),
           .rail_stays_lost = std::bind_front(&RailLog::stays_lost, &rails_),
           .port_suspected = std::bind_front(&MovedCounters::read_soon, &moved_counters_)};
-}
-
-// hca: null for any. kAwaited: pairs were given up, and none could be destroyed in time.
-Room Watcher::gives_way(const HcaContext* hca, bool if_busy, Clock::time_point deadline) {
-  Room best = Room::kNone;
-  for (const auto& recovery : recoveries()) {
-    if (if_busy && Clock::now() >= deadline) break;
-    const Clock::time_point until = std::min(deadline, Clock::now() + kRoomPatienceOfOne);
-    Room room = recovery->give_way(hca, if_busy);
-    while (room == Room::kAwaited && Clock::now() < until) {
-      std::this_thread::sleep_for(kRoomPause);
-      room = recovery->give_way(hca, if_busy);
-    }
-    if (room == Room::kMade) return room;
-    if (room == Room::kAwaited) best = room;
-  }
-  return best;
-}
-
-Watcher::RoomOn Watcher::make_room(const HcaContext& hca, const std::string& lack, bool waits,
-                                   bool elsewhere) {
-  const Clock::time_point deadline = Clock::now() + kRoomPatience;
-  RoomOn made = RoomOn::kNone;
-  bool given_up = false;
-  const auto ask = [&](const HcaContext* of, bool if_busy, RoomOn there) {
-    if (made != RoomOn::kNone) return;
-    const Room room = gives_way(of, if_busy, deadline);
-    if (room == Room::kMade) made = there;
-    given_up = given_up || room != Room::kNone;
-  };
-  for (bool if_busy : {false, true}) {
-    if (if_busy && !waits) break;
-    ask(&hca, if_busy, RoomOn::kSameHca);
-    if (elsewhere) ask(nullptr, if_busy, RoomOn::kOtherHca);
-  }
-  if (!given_up) return made;
-  TextAndFix parts = split_fix(lack);
-  if (parts.fix.empty()) parts.fix = "raise what has run out, or set GDR_NCCL_STANDBY_RAILS=0";
-  parts.text += ". Standby rails give way: the connections concerned have no failover any more";
-  warn_once("room: " + hca.name(), to_string(parts));
-  return made;
-}
-
-// Pages that nobody has used count as all others do once they are registered. What is lacking for
-// another reason than the limit is found by those who need it.
-Status Watcher::check_spare_memory(const HcaContext& hca, size_t bytes) {
-  if (bytes == 0 || memory_suffices_.fetch_sub(1) > 0) return {};
-  const auto memory = hca.pages().allocate<std::byte>(bytes);
-  const Result<verbs::UniqueMr> registered = register_block(hca, memory.get(), bytes);
-  if (!registered && registered.error().sys_errno == ENOMEM) {
-    return verbs::fail_locking("less than " + std::to_string(bytes >> 20) +
-                                   " MiB would be left for others to lock, as a registration on " +
-                                   hca.name() + " has shown",
-                               ENOMEM);
-  }
-  memory_suffices_ = kConnectionsPerCheck - 1;
-  return {};
 }
 
 std::vector<std::shared_ptr<Recovery>> Watcher::recoveries() {
