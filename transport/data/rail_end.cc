@@ -51,6 +51,12 @@ const char* gid_type_name(uint8_t type) {
   }
 }
 
+// The present index of a RoCE port's GID.
+std::optional<int> find_gid(const Device& device, const wire::RailAddress& address) {
+  const auto type = static_cast<GidType>(address.gid_type);
+  return device.hca->gids().find(device.port, device.state, address.gid, type);
+}
+
 }  // namespace
 
 Result<RailEnd> RailEnd::create(const Device& device, uint32_t rail, const RailSpec& spec,
@@ -85,19 +91,13 @@ Result<RailEnd> RailEnd::create(const Device& device, uint32_t rail, const RailS
 Result<wire::RailAddress> RailEnd::present_address(const ConnectionOptions& options) const {
   GidPreference preference = options.gid;
   if (preference.forced_index >= 0 && address_.ethernet != 0) {
-    const auto type = static_cast<GidType>(address_.gid_type);
-    GidCache& gids = device_.hca->gids();
-    preference.forced_index = gids.find(device_.port, device_.state, address_.gid, type)
-                                  .value_or(preference.forced_index);
+    preference.forced_index = find_gid(device_, address_).value_or(preference.forced_index);
   }
   return resolve_address(device_, preference);
 }
 
 bool has_address(const Device& device, const wire::RailAddress& address) {
-  if (address.ethernet != 0) {
-    const auto type = static_cast<GidType>(address.gid_type);
-    return device.hca->gids().find(device.port, device.state, address.gid, type).has_value();
-  }
+  if (address.ethernet != 0) return find_gid(device, address).has_value();
   const Result<wire::RailAddress> present = resolve_address(device, {});
   return !present || present->lid == address.lid;
 }

@@ -178,12 +178,11 @@ std::string to_string(const MovedWork& moved) {
 }
 
 std::string failed_return_text(const PairCause& cause, const PairCause& peers) {
-  const bool reported = cause.reason == wire::PairReason::kPeer;
-  if (reported && peers.reason != wire::PairReason::kNone) {
-    return "the peer reports: " + failed_return_text(peers, {});
-  }
-  const std::string text = to_string(cause);
-  return is_timeout(cause) ? text + ". Fix: " + large_packets_are_lost().fix : text;
+  const bool reported =
+      cause.reason == wire::PairReason::kPeer && peers.reason != wire::PairReason::kNone;
+  const PairCause& found = reported ? peers : cause;
+  const std::string text = cause_text(found, reported);
+  return is_timeout(found) ? text + ". Fix: " + large_packets_are_lost().fix : text;
 }
 
 std::string ports_text(const std::vector<std::string>& ports) {
