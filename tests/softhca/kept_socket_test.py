@@ -4,7 +4,7 @@
 kept_socket_test.py TOOL PLUGIN SOFTHCA_FOLDER [unittest arguments]
 """
 
-import contextlib
+import errno
 import pathlib
 import signal
 import socket
@@ -116,9 +116,12 @@ class Proxy:
                 if reset:
                     pair[side].setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, AT_ONCE)
                 else:
-                    # The rank at the other side has closed its socket already where it was quick.
-                    with contextlib.suppress(OSError):
+                    try:
                         pair[side].shutdown(socket.SHUT_RDWR)
+                    except OSError as error:
+                        # A quick rank closed its socket when the first side of the pair was shut down.
+                        if error.errno != errno.ENOTCONN:
+                            raise
                 pair[side].close()
         return len(cut)
 
