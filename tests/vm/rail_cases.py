@@ -10,6 +10,7 @@ from cluster import Network, addressing
 _LOST, _KEPT = 0, 1
 _RAIL = rf"rxe{_LOST}:1 <-> [ab] rxe{_LOST}:1"
 _IS_LOST, _RETURNED = f"{_RAIL} is lost", f"{_RAIL}: the rail is used again"
+_PROBE_FAILED = f"{_RAIL} is not usable again yet: the probe of "
 _UP = f"ip link set eth{_LOST} up"
 
 # As a switch with a smaller MTU: drops what arrives in packets of 1024 bytes or more, by the highest bit of their length.
@@ -84,16 +85,18 @@ class TwoRails(Case):
 
     def test_rail_that_drops_large_packets_returns_once_they_come_through(self):
         self.addCleanup(self.on_all, f"tc qdisc del dev eth{_LOST} ingress 2>&- || true")
-        jobs = self.start("0+1", "NCCL_IB_TIMEOUT=15 NCCL_IB_RETRY_CNT=3")
+        # Shorter than NCCL's timeouts, but longer than a busy host holds a machine up.
+        jobs = self.start("0+1", "NCCL_IB_TIMEOUT=17 NCCL_IB_RETRY_CNT=3")
         self.wait_for_traffic(_LOST)
         self.on_all(_SMALL_PACKETS_ONLY)
-        self.wait_for_more(_IS_LOST, [0, 0], jobs)
+        self.wait_until("a probe failed", lambda: any(self.seen(_PROBE_FAILED, jobs)), jobs)
+        returned = self.seen(_RETURNED, jobs)
         for _ in range(5):  # at least as many seconds, in which it is tried again
             self.wait_for_traffic(_KEPT)
             time.sleep(1)
-        self.assertEqual(self.seen(_RETURNED, jobs), [0, 0])
+        self.assertEqual(self.seen(_RETURNED, jobs), returned)
         self.on_all(f"tc qdisc del dev eth{_LOST} ingress")
-        self.wait_for_more(_RETURNED, [0, 0], jobs)
+        self.wait_for_more(_RETURNED, returned, jobs)
         self.wait_for_traffic(_LOST)
         self.stop(jobs)
 
