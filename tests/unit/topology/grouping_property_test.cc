@@ -13,7 +13,7 @@
 namespace gdr::topology {
 namespace {
 
-constexpr unsigned kUniformMachines = 1000;
+constexpr unsigned kUniformMachines = 400;
 
 // A machine with HCAs of one port of one speed, all up, and links of one speed, so that NCCL's
 // choice depends on distance alone.

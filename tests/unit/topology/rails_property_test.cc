@@ -14,7 +14,7 @@
 namespace gdr::topology {
 namespace {
 
-constexpr int kRandomMachines = 2000;
+constexpr int kRandomMachines = 600;
 
 struct Planned {
   explicit Planned(Machine given) : machine(std::move(given)), paths((sort(&machine), machine)) {

@@ -95,7 +95,7 @@ TEST(RailLoadLossTest, OneChunkInThousandWaitsForLongTimeout_CostsLessThanTenth)
     Simulation rails({kQuick, kQuick});
     rails.set_loss(1, share, kLongTimeout);
     rails.run(kLong, kWindow, 2);
-    EXPECT_GE(rails.run(kLong, kWindow, 8) / kQuick, 0.9) << share;
+    EXPECT_GE(rails.run(kLong, kWindow, 4) / kQuick, 0.9) << share;
   }
 }
 

@@ -12,7 +12,7 @@ namespace gdr::transport {
 namespace {
 
 constexpr double kFast = 20e9;
-constexpr size_t kSizes[] = {128 * kKib, 512 * kKib, 2 * kMib, 8 * kMib};
+constexpr size_t kSizes[] = {128 * kKib, 1 * kMib, 8 * kMib};
 
 class RatesOfTwo : public testing::TestWithParam<int> {};
 
