@@ -29,6 +29,7 @@ _SKIPPED = 77  # CTest's SKIP_RETURN_CODE
 
 class OneMachine(Case):
     network = Network(nics=2)
+    hardware = Hardware(cpus_per_socket=2)
 
     # The cases of one process, which TwoMachines cannot run, and others of the handshake.
     def test_conformance_suite_passes(self):

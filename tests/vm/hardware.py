@@ -25,7 +25,7 @@ class Hardware:
     slot are on the first host bridge. iommu is "" (none), "translated" or "passthrough". cmdline has
     further words for the kernel's command line."""
     sockets: int = 1
-    cpus_per_socket: int = 2
+    cpus_per_socket: int = 1
     switches: tuple = ()
     iommu: str = ""
     cmdline: str = ""
