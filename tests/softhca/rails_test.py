@@ -151,16 +151,20 @@ class Rails(unittest.TestCase):
         self.assertNotIn("go without it", output)
 
     def test_queues_that_are_too_deep_for_the_hca_cost_only_the_standby_rail(self):
+        missing = "connections go without it as their standby rail"
         for most in (200, 300):  # of the sender's 255, and of the receiver's 384
-            output = self.run_perf([one | {"max_qp_wr": most} for one in devices()],
-                                   NCCL_NET_GDR_LEVEL="SYS")
-            self.assertIn("connections go without it as their standby rail", output)
+            hcas = [one | {"max_qp_wr": most} for one in devices()]
+            self.assertIn(missing, self.run_perf(hcas, NCCL_NET_GDR_LEVEL="SYS", NCCL_IB_QPS_PER_CONNECTION="2"))
+            self.assertNotIn(missing, self.run_perf(hcas, NCCL_NET_GDR_LEVEL="SYS"))
 
-    def start_limited(self, kib, *arguments):
+    def limited(self, kib, **settings):
         """With standby rails, and a limit on locked memory."""
         limit = {"memlock_bytes": kib << 10} if kib else {}
-        return self.start(environment([SOFTHCA], {"devices": devices()} | limit, NCCL_NET_GDR_LEVEL="SYS",
-                                      NCCL_TOPO_FILE=f"{TOPOLOGIES}/nccl-hgx-4nic.xml"), *arguments)
+        return environment([SOFTHCA], {"devices": devices()} | limit, NCCL_NET_GDR_LEVEL="SYS",
+                           NCCL_TOPO_FILE=f"{TOPOLOGIES}/nccl-hgx-4nic.xml", **settings)
+
+    def start_limited(self, kib, *arguments):
+        return self.start(self.limited(kib), *arguments)
 
     # Each of these ended with standby rails, which took what was left.
     def test_little_memory_to_lock_makes_connections_without_standby_rails(self):

@@ -37,6 +37,8 @@ constexpr Chunking chunks_for_pairs(size_t bytes, uint32_t parts) {
 
 // The least bytes of a chunk over several rails.
 inline constexpr size_t kLeastChunkOfRails = size_t{64} << 10;
+// Writes of a chunk that is several, as the message would else be too many chunks.
+inline constexpr size_t kWritesOfLargest = 16;
 
 // Cuts a message for a connection of several rails: small enough that a slow rail can carry its
 // part of the message, large enough that chunks cost little. Messages of less than 128 KiB stay
@@ -50,7 +52,6 @@ constexpr Chunking chunks_for_rails(size_t bytes, uint32_t paths, uint32_t least
                                     size_t max_write_bytes, uint32_t most = wire::kMaxQps) {
   constexpr size_t kMostBytes = size_t{512} << 10;
   constexpr uint32_t kMostOfRails = 32;
-  constexpr size_t kWritesOfLargest = 16;
   size_t each = bytes;
   if (paths > 1 && bytes >= 2 * kLeastChunkOfRails) {
     each = std::clamp(chunks_for_pairs(bytes, 2 * paths).bytes, kLeastChunkOfRails, kMostBytes);
@@ -80,9 +81,11 @@ constexpr size_t max_write_bytes(uint32_t max_message_bytes) {
 }
 
 // Returns the most bytes of one message on such a port, however it is sent: every send queue has
-// room for that many writes (SendComm::send_depth). A message over several pairs may be larger.
+// room for that many writes and the ends of their chunks (SendComm::send_depth). A message over
+// several pairs may be larger.
+inline constexpr size_t kMostWrites = 7 * kWritesOfLargest;
 constexpr size_t largest_message(uint32_t max_message_bytes) {
-  return wire::kMaxQps * max_write_bytes(max_message_bytes);
+  return kMostWrites * max_write_bytes(max_message_bytes);
 }
 
 // Sends in flight. NCCL has up to 8 steps (NCCL_STEPS) of each of up to 8 operations of a group

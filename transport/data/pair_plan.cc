@@ -79,6 +79,11 @@ PairPlan plan_without(PairPlan plan, size_t active, size_t standby,
   return plan;
 }
 
+int active_pairs(const PairPlan& plan) {
+  return static_cast<int>(
+      std::ranges::count_if(plan, [](const PairPlace& p) { return !p.standby; }));
+}
+
 int pairs_on_rail(const PairPlan& plan, uint32_t rail) {
   return static_cast<int>(std::ranges::count_if(
       plan, [rail](const PairPlace& p) { return p.rail == rail && p.has_qp; }));

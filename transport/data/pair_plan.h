@@ -68,6 +68,9 @@ PairPlan plan_receiver_pairs(size_t active, size_t standby, const wire::EndPoint
 PairPlan plan_without(PairPlan plan, size_t active, size_t standby,
                       const std::vector<size_t>& missing);
 
+// How many pairs of the plan are active.
+int active_pairs(const PairPlan& plan);
+
 // How many QPs the plan has on a rail.
 int pairs_on_rail(const PairPlan& plan, uint32_t rail);
 

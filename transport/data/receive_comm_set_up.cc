@@ -18,10 +18,10 @@ constexpr int kRefill = RailSet::kReceiveBatch;
 constexpr int kMostChunks = SpreadPairs::kChunks;
 constexpr int kReceiveDepth = ReceiveComm::kReceives * wire::kMaxGroup + 2 * kRefill;
 static_assert(kMostChunks + 2 * kRefill <= kReceiveDepth);
-// The same of a connection of one QP, for as many chunks as its sender has requests, and a batch
-// that has yet to be refilled. A request is free again once its chunk is acknowledged, so that a
-// receiver that is not polled may have more under way: those wait (RNR NAK), and the sender's HCA
-// tries again.
+// The same of a connection of one active QP, for as many chunks as its sender has requests, and a
+// batch that has yet to be refilled. More may be under way to a receiver that is not polled, as a
+// request is free again once its chunk is acknowledged, and where a message is several chunks since
+// a port's largest message is small: those wait (RNR NAK), and the sender's HCA tries again.
 constexpr int kReceiveDepthOfOne = kSendRequests + kRefill;
 // mlx5 and rxe give a completion queue the next power of two above what is asked for (rdma-core's
 // mlx5_create_cq; the kernel's rxe_queue_init), so that one entry more would double it.
@@ -57,14 +57,16 @@ Result<std::unique_ptr<ReceiveComm>> ReceiveComm::create(
   const bool recovers =
       comm->connection_.options().failover && (sender.flags & wire::kEndRecovers) != 0;
   if (recovers) comm->connection_.offer_recovery();
-  comm->receives_each_ = recovers || sender.qps > 1 ? kReceiveDepth : kReceiveDepthOfOne;
   if (!recovers && comm->connection_.options().failover && rails.size() > 1) {
     comm->connection_.note_peer_without_recovery(sender.host);
   }
-  return create(std::move(comm), rails, [recovers, &sender](const EndRails& some, bool lean) {
+  const auto plan = [recovers, &sender](const EndRails& some, bool lean) {
     const size_t standby = recovers ? some.standby.size() : 0;
     return plan_receiver_pairs(some.active.size(), standby, sender, lean);
-  });
+  };
+  const bool has_many_pairs = active_pairs(plan(rails, /*lean=*/false)) > 1;
+  comm->receives_each_ = has_many_pairs ? kReceiveDepth : kReceiveDepthOfOne;
+  return create(std::move(comm), rails, plan);
 }
 
 Result<std::unique_ptr<ReceiveComm>> ReceiveComm::create(std::unique_ptr<ReceiveComm> comm,

@@ -82,7 +82,7 @@ class SendComm : public Comm {
   // and for the connection's probes.
   static constexpr int kOtherEntries = 1 + Connection::kProbes;
 
-  static int send_depth(bool may_spread, size_t max_write_bytes);
+  static int send_depth(bool has_many_pairs, const EndRails& rails);
   ServiceClass service_class() const;  // of what this end writes
   // The most requests that are held back for the additional writes of large messages, so that
   // others are not kept waiting.

@@ -17,8 +17,9 @@ constexpr int kInlineBytes = 60;
 // as mlx5 and rxe give a completion queue, and rxe a send queue, the next power of two above what
 // is asked for (rdma-core's mlx5_create_cq; the kernel's rxe_queue_init).
 constexpr int kDepth = SendComm::kRequests - 1;
-// The same for a connection that spreads chunks: room for those of several messages, any of which
-// may have to go over the last pair that is left.
+static_assert(kMostWrites + kMostWrites / kWritesOfLargest <= kDepth - Recovery::kReservedSends);
+// The same for a connection that spreads each message over several pairs: room for the chunks of
+// several messages, all of which may have to go over the last pair that is left.
 constexpr int kSpreadDepth = 2 * SendComm::kRequests - 1;
 
 // The largest message of NCCL where the plugin's table states none (NCCL_MAX_NET_SIZE).
@@ -30,9 +31,13 @@ constexpr size_t kMostOfNccl = size_t{1} << 30;
 // its own, there is room for half as many chunks: SpreadPairs counts entries, and a connection that
 // takes the direct path has as many requests as one queue has room for (SendComm::held_back_). On
 // ports whose largest message is small, as on Soft-RoCE, NCCL's largest one takes more entries.
-int SendComm::send_depth(bool may_spread, size_t max_write_bytes) {
-  const bool needs_more = max_write_bytes * (kDepth - kOtherEntries) < kMostOfNccl;
-  return may_spread || needs_more ? kSpreadDepth : kDepth;
+// Standby rails add none: what they keep of the memory that may be locked cannot be given back.
+int SendComm::send_depth(bool has_many_pairs, const EndRails& rails) {
+  if (has_many_pairs) return kSpreadDepth;
+  for (size_t i = 0; i < rails.size(); ++i) {
+    if (largest_message(rails[i].state.max_message_bytes) < kMostOfNccl) return kSpreadDepth;
+  }
+  return kDepth;
 }
 
 SendComm::SendComm(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher)
@@ -56,20 +61,19 @@ Result<std::unique_ptr<SendComm>> SendComm::create(const EndRails& rails,
   }
   const bool separate_ends =
       options->adaptive_routing.value_or(!rails.active.front().state.ethernet);
-  RailSpec spec;
   // Chunks of several QPs may go to several rails of the peer.
   comm->may_spread_ =
       comm->connection_.offers_recovery() || rails.size() > 1 || options->qps_per_connection > 1;
-  const uint32_t port_most = rails.active.front().state.max_message_bytes;
-  comm->send_entries_ = send_depth(comm->may_spread_, transport::max_write_bytes(port_most));
-  spec.depths = QueueDepths{comm->send_entries_, 1, kInlineBytes};
-  spec.posts_receives = false;
   const auto plan = [&](const EndRails& some, bool lean) {
     return plan_sender_pairs(some.active.size(), options->failover ? some.standby.size() : 0,
                              options->qps_per_connection,
                              lean ? ListenerRails{peer.active, 0} : peer);
   };
-  const int least = send_depth(/*may_spread=*/false, transport::max_write_bytes(port_most));
+  const int least = send_depth(/*has_many_pairs=*/false, rails);
+  const bool has_many_pairs = active_pairs(plan(rails, /*lean=*/false)) > 1;
+  RailSpec spec;
+  spec.depths = QueueDepths{send_depth(has_many_pairs, rails), 1, kInlineBytes};
+  spec.posts_receives = false;
   Result<RailTables> tables =
       comm->connection_.add_rails(rails, plan, &spec, QueueDepths{least, 1, kInlineBytes});
   if (!tables) return forward_error(tables);

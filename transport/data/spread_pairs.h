@@ -42,8 +42,8 @@ class SpreadPairs {
  public:
   using Time = RailLoad::Time;
   // The most chunks of one pair that are recorded. Its send queue has room for fewer under way: the
-  // 247 of its 255 entries that Recovery::kReservedSends leaves. The receiver has posted more
-  // receives than either.
+  // 247 of its 255 entries that Recovery::kReservedSends leaves, or 119 of 127 where one pair is
+  // active.
   static constexpr uint32_t kChunks = 256;
 
   // rails: in which the peer's rails are known. queue_depth: entries of each send queue that chunks

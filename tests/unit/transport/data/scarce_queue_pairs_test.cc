@@ -235,27 +235,30 @@ struct LeanConnections : testing::Test, RailsBed {
 };
 
 // By the HCAs that have a limit: of the work requests of a queue pair, or of queue pairs. Then the
-// rails of both ends, the depths of the first pair, and what the ends say of the second one.
+// active pairs, the rails of both ends, the depths of the first pair, and what the ends say of the
+// last one. Standby rails make no queue deeper.
 TEST_F(LeanConnections, RailLacks_TheActivePairIsMadeAndOthersAreLeftOut) {
   const struct {
     std::vector<std::string> hcas;
     int work_requests;
     size_t qps;
-    int rails, peer_rails;
+    int active, rails, peer_rails;
     uint32_t sends, receives;
     std::string second;
   } cases[] = {
-      {{"fake_s0"}, 200, 9, 1, 1, 127, 384, ""},
-      {{"fake_r0"}, 300, 9, 2, 1, 255, 192, "errno 22), not used again"},
-      {{"fake_r0"}, 16384, 2, 2, 2, 255, 384, ""},
-      {{"fake_r1"}, 16384, 0, 2, 1, 255, 384, ""},
-      {{"fake_s1", "fake_r1"}, 16384, 0, 1, 1, 255, 384, "errno 12), not used again"},
+      {{"fake_s0"}, 200, 9, 2, 1, 1, 127, 384, ""},
+      {{"fake_r0"}, 300, 9, 2, 2, 1, 255, 192, "errno 22), not used again"},
+      {{"fake_s0", "fake_r0"}, 200, 9, 1, 2, 2, 127, 192, ""},
+      {{"fake_r0"}, 16384, 2, 1, 2, 2, 127, 192, ""},
+      {{"fake_r1"}, 16384, 0, 1, 2, 1, 127, 192, ""},
+      {{"fake_s1", "fake_r1"}, 16384, 0, 1, 1, 1, 127, 192, "errno 12), not used again"},
   };
   for (const auto& one : cases) {
     for (const std::string& hca : one.hcas) {
       verbs.config(hca).max_work_requests = one.work_requests;
       verbs.config(hca).max_qps = one.qps;
     }
+    options.connection.qps_per_connection = one.active;
     make();
     SCOPED_TRACE(one.hcas[0] + " " + std::to_string(one.work_requests));
     EXPECT_EQ(end_of(*sender).rails, one.rails);

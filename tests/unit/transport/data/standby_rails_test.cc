@@ -134,7 +134,7 @@ TEST_F(StandbyCreationTest, ActiveRailRegistersNothing_ConnectionGoesOverTheStan
 // flushed.
 TEST_F(StandbyCreationTest, ReceivesCannotAllBePosted_ThePairReturnsLater) {
   create_sender();
-  verbs.fail_call(Call::kPostRecv, ENOMEM, /*skip=*/kReceiveDepth + 100);
+  verbs.fail_call(Call::kPostRecv, ENOMEM, /*skip=*/192 + 100);
   create_receiver();
   EXPECT_EQ(verbs.failures_left(Call::kPostRecv), 0);
   connect();
