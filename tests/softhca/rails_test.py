@@ -175,6 +175,27 @@ class Rails(unittest.TestCase):
                 self.assertEqual(process.returncode, 0, output)
                 self.assertIn("less than 6 MiB would be left for others to lock", output)
 
+    def survives(self, channels, standby, kib):
+        """Whether a job does that registers its buffers, of 1.5 MiB a channel and direction, when its connections
+        are made."""
+        limited = self.limited(kib, GDR_NCCL_STANDBY_RAILS=str(standby))
+        return subprocess.run([TOOL, "perf", "all_reduce", "--plugin", PLUGIN, "--ranks", "2", "--dev", "0", "--begin",
+                               "1M", "--end", "1M", "--iters", "5", "--channels", str(channels)], env=limited,
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=TIMEOUT_S).returncode == 0
+
+    # More than 6 MiB are left when the connections are made, which have standby rails then, and all of that is needed
+    # later. What they cannot give back are 8 KiB of the active rail's tables at each of the two ends of a channel.
+    def test_standby_rails_give_back_all_but_8_kib_of_an_end(self):
+        for channels in (2, 8):
+            with self.subTest(channels=channels):
+                fails, enough = 4 << 10, 24 << 10  # KiB: without standby rails
+                while enough - fails > 4:
+                    middle = (fails + enough) // 8 * 4
+                    fails, enough = (fails, middle) if self.survives(channels, 0, middle) else (middle, enough)
+                self.assertGreater(enough, 6 << 10)
+                for standby in (1, 3):
+                    self.assertTrue(self.survives(channels, standby, enough + 8 * 2 * channels), (standby, enough))
+
     def test_little_memory_to_lock_at_one_end_ends_no_connection(self):
         for limits in ((4096, 0), (0, 4096)):
             with self.subTest(limits=limits):

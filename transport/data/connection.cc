@@ -267,7 +267,7 @@ void Connection::keep_link(FrameChannel channel, const char* role, bool direct) 
   if (recovery_ != nullptr) recovery_->look_at_rails();
 }
 
-void Connection::make_recovery(const RailTables& tables, int receives) {
+void Connection::make_recovery(RailTables& tables, int receives) {
   PairSetUp set_up{
       .end = sends_ ? PairEnd::kSender : PairEnd::kReceiver,
       .rails = &rails_,
@@ -309,8 +309,9 @@ RegistrationScope Connection::registration_scope() const {
   auto drop = [this](size_t rail, const Error& why) {
     return drop_standby(static_cast<uint32_t>(rail), why);
   };
-  auto make_room = [this, rooms = 0](size_t rail, const Error& why) mutable {
-    return make_room_to_register(static_cast<uint32_t>(rail), why, rooms++);
+  auto make_room = [this, rooms = size_t{0}](size_t rail, size_t bytes, const Error& why) mutable {
+    const bool may_go_on = rooms++ < most_rooms(bytes);
+    return may_go_on && make_room_to_register(static_cast<uint32_t>(rail), why);
   };
   auto standby = [this](size_t rail) {
     const bool kept = recovery_ != nullptr && stands_by(static_cast<uint32_t>(rail));

@@ -52,9 +52,10 @@ class Connection {
   // Whether something that could not be created on the device for that reason is to be tried again,
   // as the standby pair of another connection has been destroyed for it.
   bool make_room(const Device& device, const Error& lack, bool waits = true);
-  // The same for a registration on a rail that does not stand by. rooms: how often that was done
-  // for this buffer before. Any thread.
-  bool make_room_to_register(uint32_t rail, const Error& lack, int rooms) const;
+  // The same for a registration on a rail that does not stand by, for which it may be done so
+  // often. Any thread.
+  bool make_room_to_register(uint32_t rail, const Error& lack) const;
+  static size_t most_rooms(size_t bytes);
 
   // This end recovers pairs. Called before add_rails().
   void offer_recovery() { offers_recovery_ = true; }
@@ -97,7 +98,7 @@ class Connection {
   Status leave_out_rail(uint32_t rail, const Error& error);
   // Makes the Recovery, for an end that will have a SpreadPath. Once all QPs are connected and
   // before keep_link(). receives: posted per QP.
-  void make_recovery(const RailTables& tables, int receives);
+  void make_recovery(RailTables& tables, int receives);
   // Null on the direct path.
   Recovery* recovery() { return recovery_.get(); }
   // From here on poll() calls it. After keep_link(), with a Recovery; null ends that.
@@ -325,7 +326,10 @@ inline void Connection::take_spread(const ibv_wc* completions, int count, OnSucc
 template <class OnSuccess, class OnFailedFlush>
 inline bool Connection::poll_spread(OnSuccess on_success, OnFailedFlush on_failed_flush) {
   const bool all = link_->needs_care() || recovery_->has_news();
+  const Recovery::UseOfQueues queues(*recovery_);
   for (uint32_t rail = 0; rail < rails_.size(); ++rail) {
+    if (!queues.has(rail)) [[unlikely]]
+      continue;
     int n;
     do {
       const uint32_t awaited = recovery_->awaited_empty_queue();  // before the poll

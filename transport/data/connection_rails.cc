@@ -16,8 +16,11 @@ const char* missing_rail_text(bool stands_by) {
                    : ": connections go without it, over their other rails: ";
 }
 
-// How many standby pairs give way to one connection at most. What lacks more lacks something else.
+// How many standby pairs give way to one connection or buffer at most, and one more for so many
+// bytes of a buffer, which are fewer than a rail's pair and tables hold of the memory that may be
+// locked. What lacks more lacks something else.
 constexpr int kMostRooms = 16;
+constexpr size_t kBytesOfRoom = size_t{64} << 10;
 
 // A rail that a connection is made without.
 struct LeftOut {
@@ -133,9 +136,11 @@ bool Connection::make_room(const Device& device, const Error& lack, bool waits) 
   return made != Watcher::RoomOn::kNone;
 }
 
+size_t Connection::most_rooms(size_t bytes) { return kMostRooms + bytes / kBytesOfRoom; }
+
 // A buffer may take the place of several on standby rails.
-bool Connection::make_room_to_register(uint32_t rail, const Error& lack, int rooms) const {
-  if (stands_by(rail) || lack.sys_errno != ENOMEM || rooms >= kMostRooms) return false;
+bool Connection::make_room_to_register(uint32_t rail, const Error& lack) const {
+  if (stands_by(rail) || lack.sys_errno != ENOMEM) return false;
   const HcaContext& hca = *rails_[rail].device().hca;
   return watcher_->make_room(hca, lack.text, /*waits=*/true, /*elsewhere=*/true) !=
          Watcher::RoomOn::kNone;

@@ -51,6 +51,11 @@ int PairIo::destroy(verbs::UniqueQp* qp) {
   return err;
 }
 
+int PairIo::destroy_queue(uint32_t rail) const {
+  const RailEnd& end = rails()[rail];
+  return std::abs(end.device().hca->api().destroy_cq(end.cq()));
+}
+
 bool PairIo::is_port_active(uint32_t pair) const {
   const Device& device = rail_of(pair).device();
   return device.hca->port_states().is_active(device.port, is_.options->now());

@@ -31,7 +31,10 @@ class RailEnd {
   // within the table of a RoCE port when its link goes down and comes back, so that a GID which was
   // chosen by its index (NCCL_IB_GID_INDEX) is looked for first. tables_rkey is zero.
   Result<wire::RailAddress> present_address(const ConnectionOptions& options) const;
+  // Null once it was given back.
   ibv_cq* cq() const { return cq_.get(); }
+  // The CQ has been destroyed.
+  void forget_queue() { (void)cq_.release(); }
   std::vector<QueuePair>& qps() { return qps_; }
   const std::vector<QueuePair>& qps() const { return qps_; }
 

@@ -26,6 +26,7 @@ class RailSet {
 
   size_t size() const { return rails_.size(); }
   const RailEnd& operator[](size_t rail) const { return rails_[rail]; }
+  void forget_queue(size_t rail) { rails_[rail].forget_queue(); }
   auto begin() const { return rails_.begin(); }
   auto end() const { return rails_.end(); }
 

@@ -28,6 +28,9 @@ class RailTables {
   // RailSet::describe.
   void describe(wire::EndPoint* end) const;
 
+  // Deregisters the tables on a rail over which nothing goes any more.
+  void give_back(size_t rail) { registrations_[rail].reset(); }
+
   // The write that copies entries of these tables to the same position in the peer's, over `pair`.
   template <class Entry>
   RdmaWrite copy_to_peer(const Entry* entries, size_t count, const wire::EndPoint& peer,

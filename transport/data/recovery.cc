@@ -17,6 +17,7 @@ Recovery::Recovery(PairIo io, bool recovers, RecoveryHooks hooks)
   for (size_t i = 0; i < io_.pair_count(); ++i) {
     pairs_.emplace_back(PairAgreement(io_.end(), static_cast<uint16_t>(i)));
     arrivals_[i].receives = static_cast<uint64_t>(io_.receives());
+    if (io_.stands_by(static_cast<uint32_t>(i))) uses_of_queues_ = 0;
   }
 }
 

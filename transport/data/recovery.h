@@ -180,6 +180,37 @@ class Recovery {
   uint32_t awaited_empty_queue() const { return awaits_empty_.load(std::memory_order_acquire); }
   void on_empty_queue(uint32_t rail, uint32_t awaited);
 
+  // The data path's use of completion queues, one at a time. While it lives, those of the rails
+  // that it has exist; the others were given back, or are about to be. It takes no lock: who gives
+  // a queue back takes it out of queues_ first, and then waits for the end of the use that has
+  // begun before (give_back_rail). Each of the two stores before it loads what the other one
+  // stores, in one order for all (seq_cst), so that one of them at least sees the other.
+  class UseOfQueues {
+   public:
+    explicit UseOfQueues(Recovery& recovery)
+        : uses_(recovery.uses_of_queues_), before_(uses_.load(std::memory_order_relaxed)) {
+      if (counts()) uses_.store(before_ + 1, std::memory_order_seq_cst);
+      rails_ = recovery.queues_.load(std::memory_order_seq_cst);
+    }
+    ~UseOfQueues() {
+      if (counts()) uses_.store(before_ + 2, std::memory_order_release);
+    }
+    UseOfQueues(const UseOfQueues&) = delete;
+    UseOfQueues& operator=(const UseOfQueues&) = delete;
+
+    bool has(uint32_t rail) const { return (rails_ >> rail & 1) != 0; }
+
+   private:
+    bool counts() const { return before_ % 2 == 0; }
+
+    std::atomic<uint32_t>& uses_;
+    const uint32_t before_;
+    uint32_t rails_;
+  };
+  // The queue pair of a flush is about to be made on the rail. Returns whether the rail has its
+  // completion queue, which is not given back from here on.
+  bool keep_queue(uint32_t rail);
+
   // ---- any thread
   // By rail of this end.
   RailCounters& counters(uint32_t rail) { return counters_[rail]; }
@@ -192,9 +223,10 @@ class Recovery {
   bool withdraw_rail(uint32_t rail, int err);
   // Whether the pair has a QP at this end.
   bool has_queue_pair(uint32_t pair) const;
-  // Gives up a standby pair that is usable, on that HCA or on any, and destroys its QP: at once
-  // where the data path never used it and NCCL has nothing outstanding here; if_busy, where NCCL
-  // has, once the ends have agreed on the loss. Nothing where no active pair is usable.
+  // Gives up a standby pair that is usable, on that HCA or on any, and destroys its QP, and with
+  // the last one all else that the rail has at this end: at once where the data path never used it
+  // and NCCL has nothing outstanding here; if_busy, where NCCL has, once the ends have agreed on
+  // the loss. Nothing where no active pair is usable.
   Room give_way(const HcaContext* hca, bool if_busy);
   // What is registered on standby rails; it ends with the last QP on the rail that gives way.
   const std::shared_ptr<StandbyRegistrations>& standby_registrations() const {
@@ -282,6 +314,7 @@ class Recovery {
     bool marker_seen = false;          // the last completion of the send queue
     uint64_t flushed = 0;              // receives
     bool hopeless = false;             // its HCA or QP is gone, or the CQ cannot be polled
+    bool destroying = false;           // its QP, which another thread has taken out for that
     int stop_error = 0;                // errno value with which the QP was not moved to ERROR
     Clock::time_point stop_at{};       // when to try that again
     uint32_t awaits_empty = 0;         // awaits_empty_ since it is so of this pair; 0: it is not
@@ -333,7 +366,9 @@ class Recovery {
   int destroy_queue_pair(uint32_t index, std::unique_lock<std::mutex>& lock);
   bool is_active_usable() const;
   bool may_give_way(uint32_t index, bool if_busy) const;
-  void give_back_registrations(uint32_t rail, std::unique_lock<std::mutex>& lock);
+  void give_back_rail(uint32_t rail, std::unique_lock<std::mutex>& lock);
+  bool is_rail_needed(uint32_t rail) const;
+  bool are_queues_left() const;
   bool is_unused(uint32_t index) const;
   void withdraw(uint32_t index, int err);
   void count_if_possible(uint32_t index, Clock::time_point now);
@@ -358,8 +393,8 @@ class Recovery {
   wire::PairReason reason_of(const WorkId& id) const;
   void lose_rail(uint32_t rail, PairCause cause);
   void lose_hca(const HcaContext& hca);
-  bool lose_queue_pair(const ibv_qp& qp);
-  bool lose_completion_queue(const ibv_cq* cq);
+  void lose_queue_pair(const ibv_qp& qp);
+  void lose_completion_queue(const ibv_cq* cq);
   std::optional<uint32_t> rail_of(const ibv_cq* cq) const;
   void give_up(uint32_t index);
   void give_up_rail(uint32_t rail);
@@ -402,6 +437,9 @@ class Recovery {
       std::make_shared<StandbyRegistrations>();
   std::atomic<bool> has_news_{false};
   std::atomic<uint32_t> awaits_empty_{0};  // 0: no pair does; else when the last one began to
+  // Odd while there is a UseOfQueues; for good, so that it stores nothing, where no rail stands by.
+  std::atomic<uint32_t> uses_of_queues_{1};
+  std::atomic<uint32_t> queues_{~0u};  // bit per rail: the data path may use its CQ
   std::atomic<Clock::rep> deadline_{Clock::duration::max().count()};
 
   mutable std::mutex mutex_;  // guards all that follows
@@ -414,7 +452,8 @@ class Recovery {
   std::vector<bool> port_down_;   // by rail: as the last event or query showed
   Clock::time_point ports_at_{};  // when to query the ports
   uint32_t port_events_ = 0;
-  uint32_t awaits_ = 0;  // how often a pair began to await an empty CQ
+  uint32_t kept_queues_ = 0;  // bit per rail: see keep_queue()
+  uint32_t awaits_ = 0;       // how often a pair began to await an empty CQ
   std::optional<Clock::time_point> none_usable_since_;
   uint32_t carrier_ = 0;  // the pair that carried the last statement
   std::optional<uint32_t>

@@ -4,10 +4,29 @@
 #include "transport/data/recovery.h"
 
 namespace gdr::transport {
+namespace {
 
+// The CQ that an event is of, or its QP; null where it is of neither.
+const ibv_cq* cq_of(const ibv_async_event& event) {
+  switch (event.event_type) {
+    case IBV_EVENT_CQ_ERR:
+      return event.element.cq;
+    case IBV_EVENT_QP_FATAL:
+    case IBV_EVENT_QP_REQ_ERR:
+    case IBV_EVENT_QP_ACCESS_ERR:
+      return event.element.qp->send_cq;
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace
+
+// A CQ that no rail has was given back; another connection may have one at its address by now.
 bool Recovery::on_event(const HcaContext& hca, const ibv_async_event& event) {
   std::lock_guard lock(mutex_);
   if (closed_ || !recovers_) return false;
+  if (const ibv_cq* cq = cq_of(event); cq != nullptr && !rail_of(cq)) return true;
   switch (event.event_type) {
     case IBV_EVENT_DEVICE_FATAL:
       lose_hca(hca);
@@ -22,10 +41,10 @@ bool Recovery::on_event(const HcaContext& hca, const ibv_async_event& event) {
       }
       break;
     case IBV_EVENT_QP_FATAL:
-      if (!lose_queue_pair(*event.element.qp)) return false;
+      lose_queue_pair(*event.element.qp);
       break;
     case IBV_EVENT_CQ_ERR:
-      if (!lose_completion_queue(event.element.cq)) return false;
+      lose_completion_queue(event.element.cq);
       break;
     default:
       return false;
@@ -36,24 +55,20 @@ bool Recovery::on_event(const HcaContext& hca, const ibv_async_event& event) {
 
 // A QP that is of no pair is that of a flush, or is just being destroyed. A flush that cannot read
 // loses its rail, as a read that fails does: the data path then reads over another one.
-bool Recovery::lose_queue_pair(const ibv_qp& qp) {
+void Recovery::lose_queue_pair(const ibv_qp& qp) {
   for (uint32_t i = 0; i < pairs_.size(); ++i) {
-    if (io_.queue_pair(i) != &qp) continue;
-    pairs_[i].agreement.on_failure({wire::PairReason::kQueuePair});
-    return true;
+    if (io_.queue_pair(i) == &qp) {
+      return pairs_[i].agreement.on_failure({wire::PairReason::kQueuePair});
+    }
   }
-  const std::optional<uint32_t> rail = rail_of(qp.send_cq);
-  if (rail) lose_rail(*rail, {wire::PairReason::kQueuePair});
-  return rail.has_value();
+  lose_rail(*rail_of(qp.send_cq), {wire::PairReason::kQueuePair});
 }
 
 // What has arrived may still be in the queue: it is counted when the data path finds that empty.
-bool Recovery::lose_completion_queue(const ibv_cq* cq) {
-  const std::optional<uint32_t> rail = rail_of(cq);
-  if (!rail) return false;
-  lose_rail(*rail, {wire::PairReason::kDeviceLost});
-  give_up_rail(*rail);
-  return true;
+void Recovery::lose_completion_queue(const ibv_cq* cq) {
+  const uint32_t rail = *rail_of(cq);
+  lose_rail(rail, {wire::PairReason::kDeviceLost});
+  give_up_rail(rail);
 }
 
 std::optional<uint32_t> Recovery::rail_of(const ibv_cq* cq) const {

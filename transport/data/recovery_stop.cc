@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <limits>
+#include <thread>
 #include <utility>
 
 #include "base/log.h"
@@ -14,6 +15,11 @@ namespace {
 
 // The pause before a QP that was not moved to ERROR is tried again.
 constexpr std::chrono::seconds kStopAgain{1};
+
+// How long a rail's CQ that is given back waits for the data path to leave it, which takes
+// microseconds unless its thread does not run; and how often is looked.
+constexpr std::chrono::milliseconds kUsePatience{20};
+constexpr std::chrono::microseconds kUsePause{50};
 
 // ChunkCounts::posted, which only the data path knows.
 constexpr uint64_t kUnknown = std::numeric_limits<uint64_t>::max();
@@ -110,11 +116,13 @@ void Recovery::destroy(uint32_t index, std::unique_lock<std::mutex>& lock) {
 // Without the mutex: see destroy(). Returns an errno value.
 int Recovery::destroy_queue_pair(uint32_t index, std::unique_lock<std::mutex>& lock) {
   verbs::UniqueQp qp = io_.take_queue_pair(index);
+  pairs_[index].destroying = true;
   int err = 0;
   {
     const UseOfRails use(this, &lock);
     err = PairIo::destroy(&qp);
   }
+  pairs_[index].destroying = false;
   if (qp != nullptr) io_.put_back(index, std::move(qp));
   return err;
 }
@@ -180,19 +188,57 @@ Room Recovery::give_way(const HcaContext* hca, bool if_busy) {
     const int err = destroy_queue_pair(i, lock);
     if (closed_) return Room::kNone;
     if (err != 0) continue;
-    give_back_registrations(io_.rail(i), lock);
+    give_back_rail(io_.rail(i), lock);
     return Room::kMade;
   }
   return Room::kNone;
 }
 
-// Without the mutex: ibv_dereg_mr waits for firmware.
-void Recovery::give_back_registrations(uint32_t rail, std::unique_lock<std::mutex>& lock) {
-  for (uint32_t i = 0; i < pairs_.size(); ++i) {
-    if (io_.rail(i) == rail && io_.has_queue_pair(i)) return;
+// Without the mutex: these verbs wait for firmware. A CQ that the data path does not leave in time,
+// or that its HCA fails to destroy, is not used any more, and is destroyed when the connection is
+// closed.
+void Recovery::give_back_rail(uint32_t rail, std::unique_lock<std::mutex>& lock) {
+  if (is_rail_needed(rail)) return;
+  const bool gives_queue = (kept_queues_ >> rail & 1) == 0;
+  if (gives_queue) queues_.fetch_and(~(1u << rail), std::memory_order_seq_cst);
+  bool destroyed = false;
+  {
+    const UseOfRails use(this, &lock);
+    standby_registrations_->give_back(rail);
+    io_.give_back_tables(rail);
+    destroyed = gives_queue && are_queues_left() && io_.destroy_queue(rail) == 0;
   }
-  const UseOfRails use(this, &lock);
-  standby_registrations_->give_back(rail);
+  if (destroyed) io_.forget_queue(rail);
+}
+
+// Whether a QP is on the rail, or the CQ has yet to show what has arrived. No CQ is destroyed that
+// has a QP: the kernel refuses that (EBUSY), but libbnxt_re and libsiw have unmapped parts of the
+// CQ by then.
+bool Recovery::is_rail_needed(uint32_t rail) const {
+  for (uint32_t i = 0; i < pairs_.size(); ++i) {
+    const Pair& pair = pairs_[i];
+    const bool has_qp = io_.has_queue_pair(i) || pair.destroying;
+    const bool needs = has_qp || pair.awaits_empty != 0 || !io_.stands_by(i);
+    if (io_.rail(i) == rail && needs) return true;
+  }
+  return false;
+}
+
+bool Recovery::keep_queue(uint32_t rail) {
+  std::lock_guard lock(mutex_);
+  kept_queues_ |= 1u << rail;
+  return (queues_.load(std::memory_order_relaxed) >> rail & 1) != 0;
+}
+
+// Whether the data path has ended the use of CQs that it may have begun before.
+bool Recovery::are_queues_left() const {
+  const uint32_t use = uses_of_queues_.load(std::memory_order_seq_cst);
+  const Clock::time_point until = Clock::now() + kUsePatience;
+  while (use % 2 != 0 && uses_of_queues_.load(std::memory_order_acquire) == use) {
+    if (Clock::now() >= until) return false;
+    std::this_thread::sleep_for(kUsePause);
+  }
+  return true;
 }
 
 // Once the QP is in ERROR nothing arrives any more. The arrivals that were there are counted when

@@ -40,7 +40,7 @@ Status Registrar::register_host(const RegistrationScope& scope, const MemoryRegi
     const std::shared_ptr<HcaContext>& hca = scope.hcas[rail];
     if (hca == nullptr) continue;
     Result<ibv_mr*> mr = hca->registrations().acquire(region, ordering(*hca));
-    while (!mr && scope.make_room(rail, mr.error())) {
+    while (!mr && scope.make_room(rail, region.bytes, mr.error())) {
       mr = hca->registrations().acquire(region, ordering(*hca));
     }
     if (!mr && !goes_on_without(scope, rail, mr.error())) return forward_error(mr);
@@ -74,7 +74,7 @@ Status Registrar::register_gpu(const RegistrationScope& scope, const MemoryRegio
   for (size_t rail = 0; rail < scope.hcas.size(); ++rail) {
     if (scope.hcas[rail] == nullptr) continue;
     Status direct = register_direct_on(scope, rail, region, gpu, handle);
-    while (!direct && !handle->is_users() && scope.make_room(rail, direct.error())) {
+    while (!direct && !handle->is_users() && scope.make_room(rail, region.bytes, direct.error())) {
       direct = register_direct_on(scope, rail, region, gpu, handle);
     }
     if (direct || goes_on_without(scope, rail, direct.error())) continue;

@@ -32,9 +32,11 @@ struct RegistrationScope {
   // The HCA of a rail works and cannot register the memory. Returns whether the connection goes on
   // without that rail, as it does where the rail only stands by. Null: it does not.
   std::function<bool(size_t rail, const Error& why)> drop_standby = nullptr;
-  // A registration has failed on a rail. Returns whether to try it again, as standby pairs have
-  // given way for it.
-  std::function<bool(size_t rail, const Error& why)> make_room = [](auto...) { return false; };
+  // A registration of so many bytes has failed on a rail. Returns whether to try it again, as
+  // standby pairs have given way for it.
+  std::function<bool(size_t rail, size_t bytes, const Error& why)> make_room = [](auto...) {
+    return false;
+  };
   // Where what is registered on a rail is kept, as it stands by; null: in the handle.
   std::function<std::shared_ptr<StandbyRegistrations>(size_t rail)> standby = [](auto) {
     return nullptr;

@@ -86,8 +86,9 @@ enum class Call : uint8_t {
   kSetEce,
   kQueryEce,
   kDestroyQp,
+  kDestroyCq,
 };
-inline constexpr int kCalls = static_cast<int>(Call::kDestroyQp) + 1;
+inline constexpr int kCalls = static_cast<int>(Call::kDestroyCq) + 1;
 
 // A send work request as it was posted.
 struct Posted {

@@ -380,8 +380,10 @@ struct Entry {
   static int destroy_cq(ibv_cq* raw) {
     FakeVerbs& fabric = fabric_of(raw->context);
     std::lock_guard lock(fabric.mutex_);
+    if (fabric.fails(Call::kDestroyCq)) return errno;
     fabric.on_destroy_("destroy_cq");
     auto* cq = static_cast<Cq*>(raw);
+    // libbnxt_re and libsiw unmap parts of a CQ before the kernel refuses that (EBUSY).
     require(cq->users == 0, "a CQ is destroyed before its QPs");
     --static_cast<Context*>(cq->context)->users;
     std::erase(fabric.cqs_, cq);
@@ -453,9 +455,9 @@ struct Entry {
   }
   static int destroy_qp(ibv_qp* raw) {
     FakeVerbs& fabric = fabric_of(raw->context);
+    fabric.on_destroy_("destroy_qp");  // may wait for other threads
     std::lock_guard lock(fabric.mutex_);
     if (fabric.fails(Call::kDestroyQp)) return errno;
-    fabric.on_destroy_("destroy_qp");
     auto* qp = static_cast<Qp*>(raw);
     std::erase_if(fabric.in_flight_, [&](const Transfer& t) { return t.qp_num == qp->qp_num; });
     for (ibv_cq* cq : {qp->send_cq, qp->recv_cq}) {

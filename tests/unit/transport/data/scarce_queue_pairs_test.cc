@@ -7,6 +7,7 @@
 
 #include "tests/fakes/recorded_log.h"
 #include "tests/unit/transport/rails_pair.h"
+#include "transport/data/spread_flushes.h"
 
 namespace gdr::transport {
 namespace {
@@ -98,10 +99,10 @@ TEST_F(ScarceMemory, RegistrationOnTheActiveRail_StandbyPairAndWhatIsRegisteredT
   auto second = register_word(1).value();
   EXPECT_FALSE(recovery_of(*sender).has_queue_pair(1));
   EXPECT_THAT(log.warnings("Standby rails give way"), testing::SizeIs(1));
-  EXPECT_EQ(registrations(), before) << "one more on rail 0, one less on rail 1";
+  EXPECT_EQ(registrations(), before - 1) << "one more on rail 0; a word and the tables on rail 1";
   exchange({8, 1 << 20});
   second.reset();
-  EXPECT_EQ(registrations(), before - 1);
+  EXPECT_EQ(registrations(), before - 2);
 }
 
 TEST_F(ScarceMemory, HandlesEnd_NothingIsRegisteredOnTheStandbyRail) {
@@ -158,6 +159,115 @@ TEST(ScarceQueuePairsOfTwoRails, OneCannotBeDestroyed_TheNextGivesWay) {
   EXPECT_FALSE(recovery.has_queue_pair(2));
 }
 
+// Both have been given back with the queue pair, so that a job has what one without standby rails
+// has. The data path may be polling.
+TEST_F(ScarceMemory, StandbyPairGivesWay_SoDoItsCompletionQueueAndItsTables) {
+  std::atomic<bool> ends{false};
+  const auto before = verbs.live();
+  std::thread other([&] {
+    Room room = Room::kNone;
+    while (room != Room::kMade && !ends) room = recovery_of(*sender).give_way(nullptr, false);
+    ends = true;
+  });
+  EXPECT_TRUE(poll_until([&] { return ends.load(); }));
+  ends = true;
+  other.join();
+  const auto after = verbs.live();
+  EXPECT_EQ(after.qps, before.qps - 1);
+  EXPECT_EQ(after.cqs, before.cqs - 1);
+  EXPECT_EQ(after.mrs, before.mrs - 1);
+  exchange({8, 1 << 20});
+}
+
+// As where its thread does not run.
+TEST_F(ScarceMemory, DataPathDoesNotLeaveTheCompletionQueue_GoesWithTheConnection) {
+  const int before = verbs.live().cqs;
+  {
+    const Recovery::UseOfQueues polling(recovery_of(*sender));
+    EXPECT_EQ(recovery_of(*sender).give_way(nullptr, false), Room::kMade);
+    EXPECT_TRUE(polling.has(1));
+  }
+  EXPECT_EQ(verbs.live().cqs, before);
+  EXPECT_FALSE(Recovery::UseOfQueues(recovery_of(*sender)).has(1));
+  exchange({8, 1 << 20});
+}
+
+TEST_F(ScarceMemory, HcaFailsToDestroyTheCompletionQueue_GoesWithTheConnection) {
+  const int before = verbs.live().cqs;
+  verbs.fail_call(fake_verbs::Call::kDestroyCq, EBUSY);
+  EXPECT_EQ(recovery_of(*sender).give_way(nullptr, false), Room::kMade);
+  EXPECT_EQ(verbs.live().cqs, before);
+  exchange({8, 1 << 20});
+  sender.reset();
+  EXPECT_EQ(verbs.live().cqs, before - 2);
+}
+
+// Flushes over a rail that stands by.
+struct ScarceQueuePairsOfFlushes : ScarceQueuePairs {
+  ScarceQueuePairsOfFlushes() { flushes.note_data(1); }
+
+  static std::vector<Flush> make() {
+    std::vector<Flush> made;
+    made.emplace_back(1, SpreadFlushes::kRequests);
+    return made;
+  }
+  void flush() {
+    receiver->connection().link().count_posted();
+    EXPECT_TRUE(flushes.post(&request, 0, buffer.bytes.data(), *buffer.memory));
+  }
+
+  const Buffer buffer = receiver_buffer(64);
+  Request request{};
+  SpreadFlushes flushes{receiver->connection(), make(), {}};
+};
+
+TEST_F(ScarceQueuePairsOfFlushes, RailWasGivenBack_NoneIsMadeThere) {
+  ASSERT_EQ(recovery_of(*receiver).give_way(nullptr, false), Room::kMade);
+  const int before = verbs.live().qps;
+  flush();
+  EXPECT_EQ(verbs.live().qps, before);
+}
+
+// The fake aborts where a CQ is destroyed that a QP uses.
+TEST_F(ScarceQueuePairsOfFlushes, OneIsOnTheRail_ItsCompletionQueueIsKept) {
+  flush();
+  receiver->connection().link().count_completed();
+  const auto before = verbs.live();
+  ASSERT_EQ(recovery_of(*receiver).give_way(nullptr, false), Room::kMade);
+  EXPECT_EQ(verbs.live().cqs, before.cqs);
+  EXPECT_EQ(verbs.live().mrs, before.mrs - 2) << "a buffer and the tables";
+  EXPECT_TRUE(Recovery::UseOfQueues(recovery_of(*receiver)).has(1));
+}
+
+// By two threads.
+TEST(ScarceQueuePairsOfTwoRails, BothPairsOfOneRailGiveWayAtOnce_WhatElseItHasIsGivenBackOnce) {
+  RailsBed bed(1, 2);
+  bed.receiver_rails.standby.pop_back();
+  bed.create_sender();
+  bed.create_receiver();
+  bed.connect();
+  bed.keep_links();
+  Recovery& recovery = bed.recovery_of(*bed.receiver);
+  ASSERT_TRUE(recovery.withdraw_rail(1, ENOMEM));
+  const auto before = bed.verbs.live();
+  bed.verbs.on_destroy([&](const char* call) {
+    const auto both = [&] { return !recovery.has_queue_pair(1) && !recovery.has_queue_pair(2); };
+    EXPECT_TRUE(call != std::string("destroy_qp") || wait_for(both));
+  });
+  std::atomic<int> made{0};
+  const auto give_way = [&] {
+    EXPECT_TRUE(wait_for([&] { return recovery.give_way(nullptr, false) == Room::kMade; }));
+    ++made;
+  };
+  std::thread one(give_way), other(give_way);
+  EXPECT_TRUE(bed.poll_until([&] { return made == 2; }));
+  one.join();
+  other.join();
+  bed.verbs.on_destroy([](const char*) {});
+  EXPECT_EQ(bed.verbs.live().cqs, before.cqs - 1);
+  EXPECT_EQ(bed.verbs.live().mrs, before.mrs - 1);
+}
+
 // More connections that stand by on rail 1.
 struct ManyScarceQueuePairs : ScarceQueuePairs {
   void add_connections(int count) {
@@ -185,6 +295,20 @@ TEST_F(ManyScarceQueuePairs, LackDoesNotEnd_SixteenGiveWayAtMost) {
   limit("fake_s1", 0);
   EXPECT_FALSE(create_later().has_value());
   EXPECT_EQ(standby_pairs(), 2);
+}
+
+// Each standby pair that gives way frees little of what a large buffer needs.
+TEST_F(ManyScarceQueuePairs, BufferLacksMuch_MoreGiveWayTheLargerItIs) {
+  add_connections(34);
+  const std::vector<char> memory(1 << 16);
+  Registrar registrar{shared(options.memory)};
+  for (const size_t bytes : {memory.size(), size_t{8}}) {
+    verbs.fail_call(fake_verbs::Call::kRegMr, ENOMEM, /*skip=*/0, /*times=*/17);
+    const MemoryRegion region{reinterpret_cast<uintptr_t>(memory.data()), bytes};
+    const auto registered =
+        registrar.register_memory(senders.back()->connection().registration_scope(), region);
+    EXPECT_EQ(registered.has_value(), bytes > 8);
+  }
 }
 
 // What was given up for nothing is warned of, too.
