@@ -70,6 +70,12 @@ struct RailsBed : Ends {
     sender->keep_link(FrameChannel(std::move(sockets[0])));
     receiver->keep_link(FrameChannel(std::move(sockets[1])));
   }
+  void make(std::array<UniqueFd, 2> sockets = local_socket_pair()) {
+    create_sender();
+    create_receiver();
+    connect();
+    keep_links(std::move(sockets));
+  }
 
   static std::string name(char end, int rail) {
     return std::string("fake_") + end + std::to_string(rail);
@@ -186,10 +192,7 @@ struct RailsPair : RailsBed {
                      std::array<UniqueFd, 2> sockets = local_socket_pair(),
                      const RailHcas& hcas = {})
       : RailsBed(active, standby, with, hcas) {
-    create_sender();
-    create_receiver();
-    connect();
-    keep_links(std::move(sockets));
+    make(std::move(sockets));
     verbs.forget_posted();
   }
 };

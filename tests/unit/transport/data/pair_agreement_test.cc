@@ -227,18 +227,6 @@ TEST(PairAgreement, AfterRevival_IsUsableOnlyOnceItsProbeHasCompletedAndThePeers
   }
 }
 
-TEST(PairAgreement, ProbeFails_IsALossOfThePair) {
-  AgreeingEnds ends;
-  ends.take_down(17);
-  ends.revive();
-  ends.sender.on_probe_posted();
-  ends.sender.on_probe_completed(IBV_WC_RETRY_EXC_ERR, ends.now);
-  EXPECT_EQ(ends.sender.next(ends.now), PairAction::kStop);
-  EXPECT_EQ(to_string(ends.sender.cause()), "the probe of 4096 bytes failed with RETRY_EXC_ERR");
-  ends.sender.on_stopped(ends.now);
-  EXPECT_EQ(ends.sender.step(), 3u);
-}
-
 // The statement that it was down never arrived.
 TEST(PairAgreement, OtherEndIsSeenReadyAgainAtOnce_TakesTheCountOfTheEpochBefore) {
   AgreeingEnds ends;

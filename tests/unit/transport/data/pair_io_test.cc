@@ -58,17 +58,6 @@ TEST_F(PairIoTest, Revive_FailsForAnotherReason_IsTriedAgain) {
   EXPECT_FALSE(unreachable.contains(local, remote, Clock::now()));
 }
 
-// As after a sweep of the subnet manager.
-TEST_F(PairIoTest, Revive_LidsHaveChanged_TheOwnOneIsReturnedAndThePeersConnectedTo) {
-  bed.verbs.port("fake_a", 1).lid = 77;
-  wire::PortAddress peer = io.peer_first_address(0);
-  peer.lid = 78;
-  const Result<wire::PortAddress> revived = io.revive(0, 1, peer);
-  ASSERT_TRUE(revived);
-  EXPECT_EQ(revived->lid, 77);
-  EXPECT_EQ(bed.verbs.attributes(end.qp(0)->qp_num).ah_attr.dlid, 78);
-}
-
 // Also where the user has chosen it by its index.
 TEST_F(PairIoOnRoceTest, Revive_GidHasMoved_TakesItsPresentIndex) {
   gids().insert(gids().begin(), bed.verbs.port("fake_b", 1).gids[0]);

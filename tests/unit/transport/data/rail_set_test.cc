@@ -41,28 +41,6 @@ struct RailSetTest : testing::Test {
   }
 };
 
-TEST_F(RailSetTest, TwoRails_QueuePairsAlternateBetweenThem) {
-  const RailSet rails = make_local(3);
-  ASSERT_EQ(rails.size(), 2u);
-  ASSERT_EQ(rails.pair_count(), 6u);
-  for (size_t i = 0; i < 6; ++i) {
-    EXPECT_EQ(rails.pair(i).rail, i % 2) << i;
-    EXPECT_EQ(rails.pair(i).qp.get(), rails[i % 2].qps()[i / 2].qp.get()) << i;
-    EXPECT_EQ(rails.pair(i).qp->context, rails[i % 2].device().hca->context()) << i;
-  }
-  EXPECT_EQ(&rails.clear_to_send_pair(), &rails.pair(0));
-}
-
-TEST_F(RailSetTest, Describe_NamesBothPortsAndAllQueuePairsInOrder) {
-  const RailSet rails = make_local(2);
-  const wire::EndPoint end = described(rails);
-  EXPECT_EQ(end.rails, 2);
-  EXPECT_EQ(end.qps, 4);
-  EXPECT_EQ(to_string(end.rail[0]), "fake_a:1 lid 1");
-  EXPECT_EQ(to_string(end.rail[1]), "fake_c:1 lid 3");
-  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(end.qp[i].number, rails.pair(i).qp->qp_num) << i;
-}
-
 TEST_F(RailSetTest, CheckPair_SecondRailDoesNotFit_NamesItsTwoPorts) {
   const RailSet rails = make_local(1);
   const wire::EndPoint fits = described(make_remote(1));
@@ -75,25 +53,6 @@ TEST_F(RailSetTest, CheckPair_SecondRailDoesNotFit_NamesItsTwoPorts) {
   const Status refused = rails.check_pair(1, other_layer);
   ASSERT_FALSE(refused);
   EXPECT_TRUE(contains_all(refused.error().text, {"fake_c:1", "fake_d:1"}));
-}
-
-// Three queue pairs on one rail here, over two rails there.
-TEST_F(RailSetTest, PeerWithMoreRails_EachQueuePairKnowsTheRailOfItsCounterpart) {
-  RailSet here;
-  ASSERT_TRUE(here.add(device("fake_a", 1), RailSpec{3, QueueDepths{16, 16, 0}, 0}, options));
-  RailSet there;
-  ASSERT_TRUE(there.add(device("fake_b", 2), RailSpec{2, QueueDepths{16, 16, 0}, 0}, options));
-  ASSERT_TRUE(there.add(device("fake_d", 4), RailSpec{1, QueueDepths{16, 16, 0}, 0}, options));
-  const wire::EndPoint peer = described(there);
-  ASSERT_TRUE(here.check_peer(peer));
-  here.set_peer_rails(peer);
-  ASSERT_TRUE(there.check_peer(described(here)));
-  there.set_peer_rails(described(here));
-  for (size_t i = 0; i < 3; ++i) {
-    EXPECT_EQ(here.pair(i).peer_rail, i % 2) << i;
-    EXPECT_EQ(there.pair(i).rail, i % 2) << i;
-    EXPECT_EQ(there.pair(i).peer_rail, 0u) << i;
-  }
 }
 
 // A rail of the peer without queue pairs of this connection is not reached, so it need not fit.

@@ -83,8 +83,11 @@ TEST_F(RecoveryEndTest, HcaIsGone_TheLossSaysThatItDoesNotReturn) {
   bed.run();
   for (const RecoveringEnd* end : {&sender, &receiver}) {
     ASSERT_EQ(end->losses.size(), 1u);
-    EXPECT_TRUE(contains(end->losses[0], "not used again for the rest of the job"))
+    EXPECT_TRUE(contains(end->losses[0],
+                         "It is not used again for the rest of the job, in which 1 connection has "
+                         "no failover. Fix: "))
         << end->losses[0];
+    EXPECT_FALSE(contains(end->losses[0], "returns")) << end->losses[0];
   }
 }
 

@@ -7,24 +7,6 @@
 namespace gdr::transport {
 namespace {
 
-TEST(CheckArrived, BetweenAcknowledgedAndPosted_IsPossible) {
-  for (uint64_t arrived : {3, 4, 5}) EXPECT_TRUE(check_arrived({3, 5}, arrived)) << arrived;
-}
-
-TEST(CheckArrived, LessThanAcknowledged_IsLostData) {
-  Status status = check_arrived({3, 5}, 2);
-  ASSERT_FALSE(status);
-  EXPECT_EQ(status.error().code, Code::kRemote);
-  EXPECT_NE(status.error().text.find("acknowledged 3 chunks, and only 2 arrived"),
-            std::string::npos);
-}
-
-TEST(CheckArrived, MoreThanPosted_IsAnErrorOfThePeer) {
-  Status status = check_arrived({3, 5}, 6);
-  ASSERT_FALSE(status);
-  EXPECT_EQ(status.error().code, Code::kInternal);
-}
-
 ConnectionOptions with_ack_timeout(uint8_t ack_timeout, uint8_t retry_count) {
   ConnectionOptions options;
   options.ack_timeout = ack_timeout;

@@ -58,15 +58,6 @@ TEST(RecoveryTextTest, EveryCause_TheWarningHasOneFixThatIsToBeDone) {
   }
 }
 
-TEST(RecoveryTextTest, RailCannotReturn_TheWarningSaysSo) {
-  RailLoss gone = loss_of({PairReason::kDeviceLost});
-  gone.may_return = false;
-  const std::string text = text_of({gone, gone});
-  EXPECT_THAT(text, HasSubstr("It is not used again for the rest of the job, in which 1 connection "
-                              "has no failover. Fix: "));
-  EXPECT_EQ(count_of("returns", text), 0u) << text;
-}
-
 TEST(RecoveryTextTest, NoRailIsUsable_TheWarningSaysHowLongConnectionsWait) {
   RailLoss last = loss_of({PairReason::kPortDown});
   last.effect = LossEffect::kWaits;

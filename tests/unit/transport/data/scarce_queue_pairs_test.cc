@@ -243,10 +243,7 @@ TEST_F(ScarceQueuePairsOfFlushes, OneIsOnTheRail_ItsCompletionQueueIsKept) {
 TEST(ScarceQueuePairsOfTwoRails, BothPairsOfOneRailGiveWayAtOnce_WhatElseItHasIsGivenBackOnce) {
   RailsBed bed(1, 2);
   bed.receiver_rails.standby.pop_back();
-  bed.create_sender();
-  bed.create_receiver();
-  bed.connect();
-  bed.keep_links();
+  bed.make();
   Recovery& recovery = bed.recovery_of(*bed.receiver);
   ASSERT_TRUE(recovery.withdraw_rail(1, ENOMEM));
   const auto before = bed.verbs.live();
@@ -274,10 +271,7 @@ struct ManyScarceQueuePairs : ScarceQueuePairs {
     for (int i = 0; i < count; ++i) {
       senders.push_back(std::move(sender));
       receivers.push_back(std::move(receiver));
-      create_sender();
-      create_receiver();
-      connect();
-      keep_links();
+      make();
     }
     senders.push_back(std::move(sender));
   }
@@ -347,13 +341,6 @@ TEST_F(ScarceQueuePairs, HcaRefusesForAnotherReason_NothingGivesWay) {
 // The ends of a connection with a standby rail, of which an HCA has less than it asks for.
 struct LeanConnections : testing::Test, RailsBed {
   LeanConnections() : RailsBed(1, 1) {}
-
-  void make() {
-    create_sender();
-    create_receiver();
-    connect();
-    keep_links();
-  }
 
   RecordedLog log;
 };

@@ -12,21 +12,6 @@ namespace {
 
 const std::vector<size_t> kSizes{0, 1, 100, 8192, 70000, 300000, 1 << 20};
 
-TEST(SpreadReceivesTest, TwoRails_MessagesOfAllSizesArrive) {
-  RailsPair pair(2);
-  pair.exchange(kSizes);
-  for (uint32_t rail : {0u, 1u}) {
-    EXPECT_GT(pair.recovery_of(*pair.receiver).counters(rail).bytes.load(), 0u) << rail;
-  }
-}
-
-TEST(SpreadReceivesTest, StandbyRail_CarriesNothingWhileTheOtherIsUsable) {
-  RailsPair pair(1, 1);
-  pair.exchange(kSizes);
-  EXPECT_EQ(pair.posted_on(*pair.sender, 1, WorkKind::kChunk), 0u);
-  EXPECT_EQ(pair.posted_on(*pair.receiver, 1, WorkKind::kClearToSend), 0u);
-}
-
 // A sender that avoids a rail has a reason to, by which clear-to-send over it would be late, too.
 TEST(SpreadReceivesTest, DataComesOverOneRail_ClearToSendIsWrittenThere) {
   RailsPair pair(2);

@@ -56,6 +56,12 @@ struct SpreadRecoveryTest : testing::Test {
                       });
     return sent && message.arrives();
   }
+  static bool both_fail(const SpreadMessage& message) {
+    return wait_for([&] {
+      const bool informed = !test_once(message.receive).alive;
+      return !test_once(message.send).alive && informed;
+    });
+  }
 };
 
 TEST_F(SpreadRecoveryTest, PostRefused_ChunksTakeTheOtherRail) {
@@ -104,10 +110,7 @@ TEST_F(SpreadRecoveryTest, LargeWritesAreLostOnAllRails_BothEndsFailAfterSomeTri
     return transfer.bytes() > kPasses;
   });
   ASSERT_NE(message.send = pair.isend(message.from), nullptr);
-  ASSERT_TRUE(wait_for([&] {
-    const bool informed = !test_once(message.receive).alive;
-    return !test_once(message.send).alive && informed;
-  }));
+  ASSERT_TRUE(both_fail(message));
   const Error error = failure_of(*pair.sender);
   EXPECT_EQ(error.code, Code::kRemote);
   EXPECT_TRUE(contains(error.text, "a chunk has failed 6 times")) << error.text;
@@ -161,8 +164,10 @@ TEST_F(SpreadRecoveryTest, FewerArrivedThanWereAcknowledged_DataWasLost) {
     (void)test_once(message.receive);
     return !test_once(message.send).alive;
   }));
-  const std::string text = failure_of(*pair.sender).text;
-  EXPECT_TRUE(contains(text, "data was lost in the receiver's HCA")) << text;
+  const Error error = failure_of(*pair.sender);
+  EXPECT_EQ(error.code, Code::kRemote);
+  EXPECT_TRUE(contains(error.text, "data was lost in the receiver's HCA: it acknowledged 2 chunks"))
+      << error.text;
 }
 
 // The sender takes the news before it polls. Nothing was reported as sent, so that all of it is
@@ -195,10 +200,7 @@ TEST_F(SpreadRecoveryTest, PeerStatesMoreThanWasSent_BothEndsFail) {
     EXPECT_TRUE(pair.receiver->connection().recovery()->count_arrival(0, 0));
   }
   pair.verbs.break_qp(qp_number(*pair.receiver, 0));
-  ASSERT_TRUE(wait_for([&] {
-    const bool informed = !test_once(message.receive).alive;
-    return !test_once(message.send).alive && informed;
-  }));
+  ASSERT_TRUE(both_fail(message));
   const Error error = failure_of(*pair.sender);
   EXPECT_EQ(error.code, Code::kInternal);
   EXPECT_TRUE(contains(error.text,

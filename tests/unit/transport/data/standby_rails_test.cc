@@ -25,14 +25,11 @@ struct StandbyRailsTest : testing::Test {
 
 TEST_F(StandbyRailsTest, MemoryCannotBeRegistered_IsGivenUpAtBothEndsForGood) {
   RailsPair pair(1, 1);
-  std::vector<char> memory(4096);
-  Registrar registrar(shared(pair.options.memory));
-  const MemoryRegion region{reinterpret_cast<uintptr_t>(memory.data()), memory.size()};
   const auto& connection = pair.sender->connection();
   pair.verbs.fail_call(Call::kRegMr, ENOMEM, /*skip=*/1);
-  auto handle = registrar.register_memory(connection.registration_scope(), region).value();
-  EXPECT_NE(handle->keys[0].lkey, 0u);
-  EXPECT_EQ(handle->keys[1].lkey, 0u);
+  const Buffer buffer = pair.sender_buffer(4096);
+  EXPECT_NE(buffer.memory->keys[0].lkey, 0u);
+  EXPECT_EQ(buffer.memory->keys[1].lkey, 0u);
   EXPECT_THAT(log.warnings(), is_only_warning_of("fake_s1:1", "ulimit -l"));
   EXPECT_EQ(connection.registration_scope().hcas[1], nullptr);
   EXPECT_TRUE(pair.poll_until(
@@ -51,11 +48,8 @@ TEST_F(StandbyRailsTest, MemoryCannotBeRegistered_IsGivenUpAtBothEndsForGood) {
 TEST_F(StandbyRailsTest, MemoryCannotBeRegistered_TheOtherRailHasYetToReturn_IsGivenUp) {
   RailsPair pair(1, 1);
   pair.lose_first_rail();
-  std::vector<char> memory(4096);
-  Registrar registrar(shared(pair.options.memory));
-  const MemoryRegion region{reinterpret_cast<uintptr_t>(memory.data()), memory.size()};
   pair.verbs.fail_call(Call::kRegMr, ENOMEM, /*skip=*/1);
-  EXPECT_TRUE(registrar.register_memory(pair.sender->connection().registration_scope(), region));
+  const Buffer buffer = pair.sender_buffer(4096);
   pair.set_port('s', 0, true);
   pair.exchange({8});
 }

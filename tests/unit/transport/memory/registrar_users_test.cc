@@ -152,8 +152,9 @@ TYPED_TEST(UsersBuffers, OwnBufferAgain_IsNotTheUsers) {
   EXPECT_FALSE(ends.from.own->is_users());
 }
 
-// PXN: a sender has a buffer of one size for each rank that it sends for.
-TEST(RelayedBuffers, AnotherOfTheSameSize_IsNcclsOwnAtASender) {
+// PXN: a sender has a buffer of one size for each rank that it sends for. A refused one may be a
+// user's, without which NCCL goes on.
+TEST(RelayedBuffers, AnotherOfTheSameSize_IsNcclsOwnAtASenderAndMarksWhatFollowsIfItIsRefused) {
   const fake_cuda::Driver& cuda = fake_cuda::Driver::load();
   ASSERT_TRUE(cuda::CudaDriver::shared().has_value());
   CommPair pair;
@@ -161,36 +162,20 @@ TEST(RelayedBuffers, AnotherOfTheSameSize_IsNcclsOwnAtASender) {
   relaying.relays = true;
   Registrar registrar(shared(relaying));
   fake_cuda::DeviceBuffer one(cuda, 0, kOwnBytes), other(cuda, 0, kOwnBytes);
-  auto is_users = [&](auto& comm, const fake_cuda::DeviceBuffer& buffer) {
+  auto register_at = [&](auto& comm, const fake_cuda::DeviceBuffer& buffer) {
     const MemoryRegion region{reinterpret_cast<uintptr_t>(buffer.get()), kOwnBytes, true};
-    return registrar.register_memory(comm.connection().registration_scope(), region).value();
+    return registrar.register_memory(comm.connection().registration_scope(), region);
   };
-  const auto sent = is_users(*pair.sender, one), relayed = is_users(*pair.sender, other);
-  EXPECT_FALSE(sent->is_users() || relayed->is_users());
-  const auto own = is_users(*pair.receiver, one), users = is_users(*pair.receiver, other);
+  const auto sent = register_at(*pair.sender, one).value();
+  EXPECT_FALSE(sent->is_users() || register_at(*pair.sender, other).value()->is_users());
+  const auto own = register_at(*pair.receiver, one).value();
+  const auto users = register_at(*pair.receiver, other).value();
   EXPECT_TRUE(!own->is_users() && users->is_users()) << "only senders relay";
-}
-
-// It may be a user's buffer, without which NCCL goes on.
-TEST(RelayedBuffers, RefusedOneOfTheSameSize_MarksWhatIsSentAfterIt) {
-  const fake_cuda::Driver& cuda = fake_cuda::Driver::load();
-  ASSERT_TRUE(cuda::CudaDriver::shared().has_value());
-  CommPair pair;
-  MemoryOptions relaying;
-  relaying.relays = true;
-  Registrar registrar(shared(relaying));
-  fake_cuda::DeviceBuffer one(cuda, 0, kOwnBytes), other(cuda, 0, kOwnBytes);
-  auto register_at = [&](const fake_cuda::DeviceBuffer& buffer) {
-    const MemoryRegion region{reinterpret_cast<uintptr_t>(buffer.get()), kOwnBytes, true};
-    return registrar.register_memory(pair.sender->connection().registration_scope(), region);
-  };
-  const auto own = register_at(one);
-  ASSERT_TRUE(own);
-  EXPECT_EQ((*own)->slot_flags->load(), 0);
+  EXPECT_EQ(sent->slot_flags->load(), 0);
   pair.verbs.fail_call(Call::kRegDmabufMr, ENOMEM);
   pair.verbs.fail_call(Call::kRegMr, EFAULT);
-  EXPECT_FALSE(register_at(other));
-  EXPECT_EQ((*own)->slot_flags->load(), wire::kAfterDecline);
+  EXPECT_FALSE(register_at(*pair.sender, other));
+  EXPECT_EQ(sent->slot_flags->load(), wire::kAfterDecline);
 }
 
 }  // namespace

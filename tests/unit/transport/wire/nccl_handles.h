@@ -16,11 +16,13 @@ namespace gdr::transport {
 
 inline constexpr uint64_t kNcclSocketMagic = 0x564ab9f2fc4b9d6c;  // NCCL_SOCKET_MAGIC
 
+union NcclSocketAddress {
+  sockaddr_in ipv4;
+  sockaddr_in6 ipv6;
+};
+
 struct NcclSocketHandle {
-  union {
-    sockaddr_in ipv4;
-    sockaddr_in6 ipv6;
-  } address;
+  NcclSocketAddress address;
   uint64_t magic;
   int sockets;  // connections beside the one for control
   int threads;
@@ -34,10 +36,7 @@ static_assert(offsetof(NcclSocketHandle, sockets) == 40);
 static_assert(offsetof(NcclSocketHandle, state) == 48);
 
 struct NcclIbHandle {
-  union {
-    sockaddr_in ipv4;
-    sockaddr_in6 ipv6;
-  } address;
+  NcclSocketAddress address;
   uint64_t magic;
   // What connect keeps there between its calls.
   int state;  // 0: the first call
