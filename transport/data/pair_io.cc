@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstdlib>
 
+#include "base/finding.h"
 #include "transport/data/rdma_write.h"
 #include "transport/data/work_id.h"
 
@@ -67,15 +68,38 @@ bool PairIo::is_held_unreachable(uint32_t pair, const wire::PortAddress& peer) c
   return is_.unreachable->contains(rail_of(pair).address(), remote, is_.options->now());
 }
 
+// Where the ports reached each other by the addresses of the handshake, one that is lost is to
+// return, and no setting to be changed.
+Result<wire::RailAddress> PairIo::present_address(uint32_t pair,
+                                                  const wire::RailAddress& remote) const {
+  const RailEnd& rail = rail_of(pair);
+  Result<wire::RailAddress> local = rail.present_address(*is_.options);
+  Status fits = local ? check_rail_pair(*local, remote) : forward_error(local);
+  if (fits) return local;
+  Error& error = fits.error();
+  const bool lost_here = !local || !is_of_kind(*local, rail.address());
+  const bool lost = lost_here || !is_of_kind(remote, peer_rail(pair));
+  if (lost && error.code == Code::kInvalidUsage) {
+    const Gid& gid = lost_here ? rail.address().gid : peer_rail(pair).gid;
+    const std::string port = lost_here ? port_text(pair) : peer_text(pair);
+    const std::string text = to_string(gid);
+    TextAndFix parts = split_fix(error.text);
+    parts.fix = "give the network interface of " + port + " the address " +
+                (is_ipv4_mapped(gid) ? text.substr(text.rfind(':') + 1) : text) +
+                " again, with which the connection was made";
+    error.text = to_string(parts);
+  }
+  return forward_error(fits);
+}
+
 Result<wire::PortAddress> PairIo::revive(uint32_t pair, uint32_t epoch,
                                          const wire::PortAddress& peer) const {
   const RailEnd& rail = rail_of(pair);
   ibv_qp* qp = at(pair).qp.get();
-  Result<wire::RailAddress> local = rail.present_address(*is_.options);
-  if (!local) return forward_error(local);
   const wire::RailAddress remote = wire::at_address(peer_rail(pair), peer);
-  Status ready = check_rail_pair(*local, remote);
-  if (ready) ready = change(to_plain_state(rail, qp, IBV_QPS_RESET));
+  Result<wire::RailAddress> local = present_address(pair, remote);
+  if (!local) return forward_error(local);
+  Status ready = change(to_plain_state(rail, qp, IBV_QPS_RESET));
   if (ready) ready = change(to_init(rail.device(), qp, *is_.options));
   if (!ready) return forward_error(ready);
   const uint64_t wr_id = encode(WorkId{WorkKind::kReceive, pair, epoch, 0});

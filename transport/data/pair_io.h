@@ -122,6 +122,7 @@ class PairIo {
   const wire::RailAddress& peer_rail(uint32_t pair) const {
     return is_.peer->rail[at(pair).peer_rail];
   }
+  Result<wire::RailAddress> present_address(uint32_t pair, const wire::RailAddress& remote) const;
   template <class Entry>
   RdmaWrite copy_to_peer(uint32_t pair, const Entry* entries, size_t count) const;
   Status change(StateChange change) const;

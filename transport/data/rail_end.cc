@@ -90,7 +90,7 @@ Result<RailEnd> RailEnd::create(const Device& device, uint32_t rail, const RailS
 
 Result<wire::RailAddress> RailEnd::present_address(const ConnectionOptions& options) const {
   GidPreference preference = options.gid;
-  if (preference.forced_index >= 0 && address_.ethernet != 0) {
+  if (address_.ethernet != 0) {
     preference.forced_index = find_gid(device_, address_).value_or(preference.forced_index);
   }
   return resolve_address(device_, preference);

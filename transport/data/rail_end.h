@@ -27,9 +27,9 @@ class RailEnd {
   const Device& device() const { return device_; }
   // tables_rkey is zero: RailTables fills it in.
   const wire::RailAddress& address() const { return address_; }
-  // Returns the address of the port at present, chosen as that of the handshake was. Entries move
-  // within the table of a RoCE port when its link goes down and comes back, so that a GID which was
-  // chosen by its index (NCCL_IB_GID_INDEX) is looked for first. tables_rkey is zero.
+  // Returns the address of the port at present: on RoCE that of the handshake as long as the port
+  // has it, whose entry moves within the table when the link goes down and comes back; else one
+  // that is chosen as that was. tables_rkey is zero.
   Result<wire::RailAddress> present_address(const ConnectionOptions& options) const;
   // Null once it was given back.
   ibv_cq* cq() const { return cq_.get(); }

@@ -6,6 +6,10 @@
 
 namespace gdr::transport {
 
+bool is_of_kind(const wire::RailAddress& one, const wire::RailAddress& other) {
+  return one.gid_type == other.gid_type && is_ipv4_mapped(one.gid) == is_ipv4_mapped(other.gid);
+}
+
 Status check_rail_pair(const wire::RailAddress& local, const wire::RailAddress& remote) {
   const auto both = [&] { return to_string(local) + " and the peer's " + to_string(remote); };
   if (remote.mtu < IBV_MTU_256 || remote.mtu > IBV_MTU_4096) {
@@ -18,8 +22,7 @@ Status check_rail_pair(const wire::RailAddress& local, const wire::RailAddress& 
                     "fabric with NCCL_IB_HCA");
   }
   if (local.ethernet == 0) return {};
-  if (local.gid_type != remote.gid_type ||
-      is_ipv4_mapped(local.gid) != is_ipv4_mapped(remote.gid)) {
+  if (!is_of_kind(local, remote)) {
     return fail(Code::kInvalidUsage,
                 both() +
                     " differ in RoCE version or address family and cannot reach each other. "

@@ -10,6 +10,8 @@
 
 namespace gdr::transport {
 
+// Whether two RoCE ports have the same RoCE version and address family.
+bool is_of_kind(const wire::RailAddress& one, const wire::RailAddress& other);
 // Checks that two ports can reach each other: one link layer, RoCE version and address family.
 Status check_rail_pair(const wire::RailAddress& local, const wire::RailAddress& remote);
 

@@ -60,10 +60,10 @@ TEST_F(PairIoTest, Revive_FailsForAnotherReason_IsTriedAgain) {
 
 // Also where the user has chosen it by its index.
 TEST_F(PairIoOnRoceTest, Revive_GidHasMoved_TakesItsPresentIndex) {
+  const_cast<Device&>(end.connection.rails()[0].device()).state.gid_table_length = 2;
   gids().insert(gids().begin(), bed.verbs.port("fake_b", 1).gids[0]);
   for (const int forced : {-1, 0}) {
     const_cast<ConnectionOptions&>(*end.options).gid.forced_index = forced;
-    if (forced < 0) gids()[0] = fake_verbs::Gid{};
     ASSERT_TRUE(revive());
     EXPECT_EQ(bed.verbs.attributes(end.qp(0)->qp_num).ah_attr.grh.sgid_index, 1) << forced;
   }
@@ -80,13 +80,26 @@ TEST_F(PairIoOnRoceTest, Revive_PortHasAnotherGid_ThatIsReturnedAndThePeersConne
   EXPECT_EQ(bed.verbs.attributes(end.qp(0)->qp_num).ah_attr.grh.dgid.raw[15], 78);
 }
 
+TEST_F(PairIoOnRoceTest, Revive_PortHasLostItsGidAndNoneFits_AsksForThatAddress) {
+  const char* fix = "Fix: give the network interface of fake_a:1 the address 10.0.0.1 again";
+  gids()[0] = {{0xfd}, IBV_GID_TYPE_ROCE_V2};
+  for (const auto& [forced, text] :
+       {std::pair{-1, "family"}, {0, "family"}, {3, "is 3, an unused"}}) {
+    const_cast<ConnectionOptions&>(*end.options).gid.forced_index = forced;
+    const Result<wire::PortAddress> revived = revive();
+    ASSERT_FALSE(revived);
+    EXPECT_TRUE(contains_all(revived.error().text, {text, fix})) << revived.error().text;
+  }
+}
+
 TEST_F(PairIoOnRoceTest, Revive_PortsCannotReachEachOther_FailsAsInTheHandshake) {
   const struct {
     void (*change)(wire::PortAddress&);
     const char* text;
   } cases[] = {
-      {[](wire::PortAddress& peer) { peer.gid[0] = 0xfd; }, "differ in RoCE version or address"},
-      {[](wire::PortAddress& peer) { peer.gid_type = 1; }, "differ in RoCE version or address"},
+      {[](wire::PortAddress& peer) { peer.gid[0] = 0xfd; }, "fake_b:1 the address 10.0.0.2 again"},
+      {[](wire::PortAddress& peer) { peer.gid_type = 1; }, "fake_b:1 the address 10.0.0.2 again"},
+      {[](wire::PortAddress& peer) { peer.mtu = 0; }, "an impossible MTU"},
       {[](wire::PortAddress& peer) { peer.mtu = 6; }, "an impossible MTU"},
   };
   for (const auto& [change, text] : cases) {
