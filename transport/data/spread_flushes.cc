@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "transport/data/failure_class.h"
 #include "transport/data/recovery_rules.h"
 
 namespace gdr::transport {
@@ -109,11 +110,14 @@ void SpreadFlushes::on_read(const WorkId& id) {
   connection_.link().count_completed();
 }
 
+// The HCA may have lost what is registered on a rail that was given up (Recovery::give_way).
 void SpreadFlushes::on_failed_read(const ibv_wc& wc) {
   const WorkId id = decode_work_id(wc.wr_id);
   Rail* rail = find(id.pair);
   if (!is_of_epoch(id, rail->epoch)) return;
-  if (fails_everywhere(outstanding_[id.ordinal])) {
+  const bool is_fatal = classify_failure(wc.status) == FailureClass::kConnectionLost &&
+                        !connection_.recovery()->is_given_up(id.pair);
+  if (is_fatal || fails_everywhere(outstanding_[id.ordinal])) {
     connection_.fail_completion(wc);
   } else {
     lose(*rail, wc.status);

@@ -35,8 +35,8 @@ class SpreadFlushes {
   bool post(Request* request, size_t index, const void* address, const MemoryHandle& memory);
   // A read is complete.
   void on_read(const WorkId& id);
-  // A read failed, with a status that loses the rail: so do its pairs. The connection fails where
-  // reads of the same flush fail again and again.
+  // A read failed: so do the pairs of its rail. The connection fails where another rail would not
+  // help, or reads of the same flush fail again and again.
   void on_failed_read(const ibv_wc& wc);
   // No pair of the rail is left: its reads are posted again over another one, or wait for one.
   void stop_rail(uint32_t rail);

@@ -92,14 +92,6 @@ void SpreadReceives::apply_limit() {
   announcements_.block(announcement_rules_.end() != AnnouncementRules<>::kNone);
 }
 
-void SpreadReceives::on_failed_flush(const ibv_wc& wc) {
-  if (classify_failure(wc.status) == FailureClass::kConnectionLost) {
-    connection_.fail_completion(wc);
-  } else {
-    flushes_.on_failed_read(wc);
-  }
-}
-
 // All news first, so that what was lost with several pairs is announced again only once.
 void SpreadReceives::take_news() {
   record_announced();

@@ -59,7 +59,7 @@ class SpreadReceives : public SpreadPath {
   // A success of other work.
   bool on_other(const WorkId& id);
   void on_announced(const WorkId& id);
-  void on_failed_flush(const ibv_wc& wc);
+  void on_failed_flush(const ibv_wc& wc) { flushes_.on_failed_read(wc); }
   bool refill(uint32_t index);
   bool refuse_arrival();
   [[gnu::cold]] void receive_early(const WorkId& id);

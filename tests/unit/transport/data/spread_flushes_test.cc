@@ -219,6 +219,27 @@ TEST_F(SpreadFlushesTest, ReadFailsOverEveryRail_ConnectionFailsAfterSomeTries) 
   EXPECT_TRUE(contains(text, "GENERAL_ERR")) << text;
 }
 
+// The second read of each flush is that over rail 1.
+TEST_F(SpreadFlushesTest, ReadIsRefused_ConnectionFailsUnlessTheRailWasStoppedOrGivenUp) {
+  const auto is_second = [reads = 0](const fake_verbs::Transfer& transfer) mutable {
+    return transfer.wr.opcode == IBV_WR_RDMA_READ && ++reads % 2 == 0;
+  };
+  pair.verbs.fail_each(IBV_WC_REM_ACCESS_ERR, is_second);
+  ASSERT_TRUE(post());
+  flushes.stop_rail(1);
+  EXPECT_TRUE(completes());
+  flushes.start_rail(1);
+  for (uint32_t rail : {0u, 1u}) flushes.note_data(rail);
+  ASSERT_TRUE(connection.recovery()->withdraw_rail(1, ENOMEM));  // and its keys may be gone
+  ASSERT_TRUE(post());
+  poll();
+  EXPECT_TRUE(completes()) << "over rail 0";
+  EXPECT_FALSE(connection.failed());
+  ASSERT_TRUE(post());
+  poll();
+  EXPECT_TRUE(connection.failed());
+}
+
 TEST_F(SpreadFlushesTest, QueuePairsCannotBeConnectedAgain_ConnectionFailsAfterSomeTries) {
   for (uint32_t rail : {0u, 1u}) flushes.stop_rail(rail);
   ASSERT_TRUE(post());
