@@ -3,8 +3,10 @@
 
 #include <sched.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <thread>
+#include <utility>
 
 #include "tools/ranks/rank.h"
 
@@ -41,14 +43,18 @@ class StallGuard {
   uint64_t yield_mask_;
   double patience_;
   uint64_t polls_ = 0;
-  Clock::time_point waiting_since_{};
+  Clock::time_point looked_at_{};
+  double waited_ = 0;
 };
 
+// A rank that did not run for long finds in its queues what it waits for, or the other one, which
+// did not run either, has to look into its own first. So the time between two looks at the clock
+// counts for a tenth of the patience at most.
 inline bool StallGuard::check() {
-  Clock::time_point now = Clock::now();
-  if (polls_ == kClockMask + 1) waiting_since_ = now;
-  std::chrono::duration<double> waited = now - waiting_since_;
-  return waited.count() < patience_ && !rank_.abandoned();
+  const Clock::time_point now = Clock::now();
+  const std::chrono::duration<double> since = now - std::exchange(looked_at_, now);
+  waited_ = polls_ == kClockMask + 1 ? 0 : waited_ + std::min(since.count(), patience_ / 10);
+  return waited_ < patience_ && !rank_.abandoned();
 }
 
 inline uint64_t StallGuard::yield_interval(int local_ranks) {

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "tools/ranks/control_frame.h"
+#include "tools/ranks/stall_guard.h"
 
 namespace gdr::tools {
 namespace {
@@ -63,6 +64,22 @@ TEST(RankGroup, RankThatHangs_IsKilledWithItsState) {
   ASSERT_TRUE(outcomes);
   EXPECT_EQ(outcomes->front().end, End::kHung);
   EXPECT_EQ(describe(outcomes->front()), "rank 0 hung while inside a call");
+}
+
+// As on a machine that was overloaded or stopped: the other rank did not run either.
+TEST(StallGuard, RankDidNotRunForItsPatience_GivesUpOnlyAfterFurtherPolls) {
+  auto outcomes = run_group(group(1, 0.1), [](Rank& rank) {
+    StallGuard guard(rank, 1);
+    int pauses = 0;
+    for (uint64_t polls = 1; guard.keep_waiting(); ++polls) {
+      if ((polls & StallGuard::kClockMask) != 0) continue;
+      std::this_thread::sleep_for(std::chrono::milliseconds(120));
+      ++pauses;
+    }
+    return pauses;
+  });
+  ASSERT_TRUE(outcomes);
+  EXPECT_GE(outcomes->front().exit_code, 10);
 }
 
 TEST(RankGroup, SecondReport_DoesNotReplaceTheFirst) {
