@@ -82,9 +82,6 @@ void Recovery::revive(uint32_t index, Clock::time_point now, SlowPaths& slow,
   pair.lost_at.reset();
   pair.revived_at = now + took;
   pair.reserved = 0;
-  for (Pair& other : pairs_) {
-    if (other.stated_over == index) other.stated_over.reset();
-  }
 }
 
 // The QP is used without the mutex, since the kernel may take seconds to resolve an address;
