@@ -105,18 +105,6 @@ TEST(Connection, CompletionQueue_HasRoomForEveryWorkRequest) {
   EXPECT_GE(entries, requests);
 }
 
-TEST(Connection, ImpossibleMtu_IsRefused) {
-  Fabric fabric;
-  auto sender = fabric.make_sender().value();
-  wire::EndPoint peer = end_of(*fabric.make_receiver().value());
-  for (int mtu : {0, 6, 255}) {
-    peer.rail[0].mtu = static_cast<uint8_t>(mtu);
-    const Result<bool> connected = sender->connect(peer);
-    ASSERT_FALSE(connected);
-    EXPECT_TRUE(contains(connected.error().text, "MTU"));
-  }
-}
-
 TEST(ConnectionRoce, OtherRoceVersionOrFamily_IsRefusedWithTheVariablesToSet) {
   Fabric fabric(test_options(), true);
   auto sender = fabric.make_sender().value();

@@ -247,16 +247,7 @@ TEST(Watcher, PortGoesDown_WarnsAndFailsNothing) {
   EXPECT_FALSE(pair.receiver->connection().failed());
 }
 
-// The ranks of a node open the HCAs of all of them.
-TEST(Watcher, PortOfAnUnusedHcaGoesDown_IsNoWarning) {
-  Fabric fabric;
-  RecordedLog log;
-  fabric.verbs.raise_event("fake_a", IBV_EVENT_PORT_ERR, nullptr, 1);
-  EXPECT_TRUE(wait_for([&] { return log.lines("no connection uses this port").size() == 1; }));
-  EXPECT_TRUE(log.warnings().empty());
-}
-
-// Storage uses the other port, or nothing does.
+// Storage uses the other port, or nothing does: the ranks of a node open the HCAs of all of them.
 TEST(Watcher, PortsFlap_OneWarningOfTheOneThatIsUsed) {
   WatchedHca bed;
   for (int i = 0; i < 30; ++i) {
