@@ -86,7 +86,6 @@ TEST_F(RecoveryTest, StatementIsLost_ItIsRepeated) {
   bed.verbs.release();
 }
 
-// The cause comes with another completion, or with an event.
 // An HCA that sends nothing inline reads them after the post.
 TEST_F(RecoveryTest, StatementMayStillBeRead_TheNextOneDoesNotOverwriteIt) {
   const wire::PairStatement& own = (*sender.tables)->pairs[1].of_sender;
@@ -102,6 +101,27 @@ TEST_F(RecoveryTest, StatementMayStillBeRead_TheNextOneDoesNotOverwriteIt) {
   EXPECT_GT(own.serial_first, first);
 }
 
+// Whose completion has yet to be polled.
+TEST_F(RecoveryTest, PairThatCarriesAStatementIsStopped_TheNextOneIsWritten) {
+  const wire::PairStatement& own = (*sender.tables)->pairs[0].of_sender;
+  bed.fail_pair(sender, 0);
+  bed.tick(sender);
+  const uint32_t first = own.serial_first;
+  EXPECT_NE(first, 0u);
+  bed.fail_pair(sender, 1);
+  for (int i = 0; i < 12; ++i) {
+    bed.settle();
+    sender.poll(1);
+    receiver.poll();
+    sender.follow_news();
+    receiver.follow_news();
+    bed.skip(300ms);
+  }
+  EXPECT_TRUE(sender.has_seen(Kind::kReturned, 0));
+  EXPECT_GT(own.serial_first, first);
+}
+
+// The cause comes with another completion, or with an event.
 TEST_F(RecoveryTest, WorkIsFlushed_TheCauseIsWaitedForAShortTime) {
   for (uint32_t pair : {0u, 1u}) bed.fail_pair(sender, pair, 0, IBV_WC_WR_FLUSH_ERR);
   EXPECT_EQ(sender.qp(1)->state, IBV_QPS_RTS);
