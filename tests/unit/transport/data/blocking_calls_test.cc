@@ -126,6 +126,24 @@ TEST(HangingFirmwareTest, QueuePairIsStopped_TheWatcherAndTheConnectionGoOnMeanw
   bed.watcher->remove(sender.link.get());
 }
 
+// Nor can a thread be started for it, so that the watcher makes it.
+TEST(WatcherWithoutMemory, QueuePairIsToBeStopped_ItIsOnceThereIsMemory) {
+  static std::atomic<int> calls;
+  static decltype(verbs::Api::modify_qp) modify;
+  calls = 0;
+  RecoveryBed bed;
+  modify = std::exchange(bed.verbs.mutable_api().modify_qp, [](auto... arguments) {
+    if (++calls == 1) throw std::bad_alloc();
+    return modify(arguments...);
+  });
+  const NoThreads none;
+  bed.fail_pair(bed.sender, 1);
+  const std::shared_ptr<Recovery> shared(std::shared_ptr<Recovery>(), &*bed.sender.recovery);
+  bed.watcher->add(bed.sender.link, {}, shared);
+  EXPECT_TRUE(wait_for([] { return calls == 2; }));
+  bed.watcher->remove(bed.sender.link.get());
+}
+
 TEST_F(BlockingCallsTest, RevivalBlocks_TheConnectionRecoversAndTheOthersAreServedLater) {
   std::promise<void> entered, released;
   sender.while_reviving = [&]() -> Status {
