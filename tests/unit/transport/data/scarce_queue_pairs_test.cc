@@ -2,7 +2,9 @@
 // connection fails for a standby rail, or loses its own rail to one.
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <cerrno>
+#include <functional>
 #include <thread>
 
 #include "tests/fakes/recorded_log.h"
@@ -103,6 +105,32 @@ TEST_F(ScarceMemory, RegistrationOnTheActiveRail_StandbyPairAndWhatIsRegisteredT
   exchange({8, 1 << 20});
   second.reset();
   EXPECT_EQ(registrations(), before - 2);
+}
+
+// NCCL frees the memory once the handle has ended.
+TEST_F(ScarceMemory, HandleEndsWhileItsRailGivesWay_NothingOfItIsRegisteredAfterwards) {
+  static decltype(verbs::Api::dereg_mr) deregister;
+  static std::function<void()> meanwhile;  // in the first call
+  static std::atomic<int> calls;
+  const int before = registrations();
+  auto handle = register_word(0).value();
+  int left = -1;
+  std::thread owner;
+  meanwhile = [&] {
+    owner = std::thread([&] {
+      handle.reset();
+      left = registrations();
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  };
+  calls = 0;
+  deregister = std::exchange(verbs.mutable_api().dereg_mr, [](ibv_mr* mr) {
+    if (++calls == 1) meanwhile();
+    return deregister(mr);
+  });
+  EXPECT_EQ(recovery_of(*sender).give_way(nullptr, false), Room::kMade);
+  owner.join();
+  EXPECT_LE(left, before) << "the rail's tables may be gone by then, too";
 }
 
 TEST_F(ScarceMemory, HandlesEnd_NothingIsRegisteredOnTheStandbyRail) {
