@@ -144,7 +144,7 @@ void check_unknown(const Environment& environment, Findings* findings) {
     const bool own = name.starts_with(kOwnPrefix);
     const bool of_transport =
         std::any_of(std::begin(kTransportPrefixes), std::end(kTransportPrefixes),
-                    [&name = name](std::string_view prefix) { return name.starts_with(prefix); });
+                    [&n = name](std::string_view prefix) { return n.starts_with(prefix); });
     if (!own && !of_transport) continue;
     if (contains(names, name) || contains(kForeign, name)) continue;
     const std::string nearest = nearest_name(names, name);

@@ -19,8 +19,8 @@ void* allocate_pages(size_t bytes) {
 
 Result<verbs::UniqueMr> register_block(const HcaContext& hca, void* memory, size_t bytes) {
   if (memory == nullptr) return fail_errno(Code::kSystem, "out of memory", ENOMEM);
-  constexpr int kAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
-  ibv_mr* mr = hca.api().reg_mr(hca.pd(), memory, bytes, kAccess);
+  constexpr int kOwnAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+  ibv_mr* mr = hca.api().reg_mr(hca.pd(), memory, bytes, kOwnAccess);
   if (mr == nullptr) {
     const int err = errno;
     return verbs::fail_locking(

@@ -10,7 +10,7 @@
 namespace softhca_test {
 namespace {
 
-constexpr auto kNone = static_cast<ibv_wc_status>(-1);
+constexpr auto kNone = static_cast<ibv_wc_status>(31);  // no status, within the enum
 
 // One fault at a moment of the second write with immediate, which a pair of endpoints then makes.
 class FaultEvent : public Configured {

@@ -7,6 +7,9 @@
 namespace softhca_test {
 namespace {
 
+// An int, since the macro ibv_reg_mr() combines its flags with those of another enum.
+constexpr int kLocalWrite = IBV_ACCESS_LOCAL_WRITE;
+
 // The context that another one of this process imports.
 ContextPtr import(ibv_context* context) {
   return ContextPtr(ibv_import_device(dup(context->cmd_fd)));
@@ -32,7 +35,7 @@ TEST(ParentDomain, InUse_NeitherItNorItsBaseCanGo) {
   attr.pd = pd.get();
   PdPtr parent(ibv_alloc_parent_domain(context.get(), &attr));
   uint64_t memory = 0;
-  MrPtr mr(ibv_reg_mr(parent.get(), &memory, 8, IBV_ACCESS_LOCAL_WRITE));
+  MrPtr mr(ibv_reg_mr(parent.get(), &memory, 8, kLocalWrite));
   EXPECT_EQ(ibv_dealloc_pd(parent.get()), EBUSY);
   EXPECT_EQ(ibv_dealloc_pd(pd.get()), EBUSY);
   mr.reset();
@@ -68,7 +71,7 @@ TEST(Import, DomainAndRegion_UsableAndKeptByTheirObjects) {
   EXPECT_EQ(mr->lkey, buffer.mr->lkey);
   EXPECT_EQ(mr->rkey, buffer.mr->rkey);
   uint64_t memory = 0;
-  MrPtr own(ibv_reg_mr(pd, &memory, 8, IBV_ACCESS_LOCAL_WRITE));
+  MrPtr own(ibv_reg_mr(pd, &memory, 8, kLocalWrite));
   ASSERT_NE(own, nullptr);
   EXPECT_EQ(ibv_dealloc_pd(a.pd()), EBUSY);
   own.reset();
@@ -81,7 +84,7 @@ TEST(Import, DomainAndRegion_UsableAndKeptByTheirObjects) {
 TEST(Import, RegionDeregisteredByItsOwner_TheOtherHandleIsOnlyUnimported) {
   Endpoint a;
   uint64_t memory = 0;
-  MrPtr mr(ibv_reg_mr(a.pd(), &memory, 8, IBV_ACCESS_LOCAL_WRITE));
+  MrPtr mr(ibv_reg_mr(a.pd(), &memory, 8, kLocalWrite));
   ibv_mr* second = ibv_import_mr(a.pd(), mr->handle);
   uint32_t handle = mr->handle;
   mr.reset();

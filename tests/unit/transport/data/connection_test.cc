@@ -24,9 +24,9 @@ TEST(Connection, AnEndCannotBeMade_NamesWhatFailedAndLeavesNothing) {
   Fabric fabric;
   const fake_verbs::LiveObjects before = fabric.verbs.live();
   for (const auto& [call, text] : cases) {
-    const auto expect_failure = [&, call = call, text = text](const char* hca, const auto& made) {
+    const auto expect_failure = [&, what = text](const char* hca, const auto& made) {
       ASSERT_FALSE(made);
-      EXPECT_TRUE(contains_all(made.error().text, {text, hca}));
+      EXPECT_TRUE(contains_all(made.error().text, {what, hca}));
       EXPECT_EQ(made.error().sys_errno, EIO);
       EXPECT_EQ(fabric.verbs.live(), before);
     };

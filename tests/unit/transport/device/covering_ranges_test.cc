@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <iterator>
 #include <list>
 #include <random>
@@ -27,7 +28,7 @@ TEST(CoveringRangesTest, RandomRanges_AreFoundAsByLinearSearch) {
   for (int step = 0; step < 20000; ++step) {
     uintptr_t begin = below(100), end = begin + 1 + below(step % 2000 < 1000 ? 100 : 10);
     auto same = [&](const Range& n) { return n.begin == begin && n.end == end; };
-    if (std::none_of(live.begin(), live.end(), same)) ranges.insert(&live.emplace_back(begin, end));
+    if (std::ranges::none_of(live, same)) ranges.insert(&live.emplace_back(Range{begin, end}));
     if (live.size() > below(200)) {
       auto gone = std::next(live.begin(), static_cast<ptrdiff_t>(below(live.size())));
       ranges.erase(*gone);
