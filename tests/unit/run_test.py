@@ -134,7 +134,7 @@ class CommandTest(unittest.TestCase):
 class FuzzTest(unittest.TestCase):
 
     def left(self, fuzzer, ci, *presets):
-        return _bash(f"have_fuzzer() {{ {fuzzer}; }}; CI={ci}; presets=(\"$@\"); "
+        return _bash(f"have_clang_runtime() {{ {fuzzer}; }}; CI={ci}; presets=(\"$@\"); "
                      'leave_out_fuzzer; echo "${presets[*]}"; echo $broken', *presets).split("\n")[:2]
 
     def test_PresetFuzz_IsLeftOutWithoutAFuzzerAndFailsUnderCi(self):
@@ -144,6 +144,33 @@ class FuzzTest(unittest.TestCase):
                 ("true", "true", ["release", "fuzz"], ["release fuzz", "0"]),
                 ("false", "true", ["release", "tsan"], ["release tsan", "0"])):
             self.assertEqual(self.left(fuzzer, ci, *presets), left)
+
+
+class ConfigureTest(unittest.TestCase):
+
+    def options(self, runtime, preset, compiler, home="$PWD"):
+        """What a build folder that `compiler` has configured in `home` is configured with."""
+        with tempfile.TemporaryDirectory(prefix="run test ") as folder:
+            return _bash(
+                f'have_clang_runtime() {{ {runtime}; }}; cd "$1"; root="$1"; dir="$(build_dir {preset})"; '
+                f'mkdir "$dir"; printf "%s\n" "CMAKE_HOME_DIRECTORY:INTERNAL={home}" '
+                f'CMAKE_CXX_COMPILER:STRING={compiler} >"$dir/CMakeCache.txt"; '
+                f"configure_options {preset} 2>&1", folder).splitlines()
+
+    def test_BuildFolder_OfAnotherCompilerOrPathIsConfiguredAfresh(self):
+        for runtime, preset, compiler, options in (
+                ("true", "tsan", "clang++", []), ("true", "tsan", "/usr/bin/clang++", []),
+                ("true", "asan-ubsan", "/usr/bin/g++", ["--fresh"]),
+                ("true", "tsan", "/usr/bin/c++", ["--fresh"]),
+                ("false", "release", "/usr/bin/c++", []), ("true", "fuzz", "clang++", [])):
+            self.assertEqual(self.options(runtime, preset, compiler), options)
+        self.assertEqual(self.options("true", "release", "g++", "/elsewhere"), ["--fresh"])
+
+    def test_SanitizersWithoutClang_AreBuiltByGccAndThatIsReported(self):
+        for compiler, fresh in (("g++", []), ("/usr/bin/clang++", ["--fresh"])):
+            report, *options = self.options("false", "asan-ubsan", compiler)
+            self.assertIn("g++ builds asan-ubsan", report)
+            self.assertEqual(options, ["-DCMAKE_C_COMPILER=gcc", "-DCMAKE_CXX_COMPILER=g++"] + fresh)
 
 
 class LintTest(unittest.TestCase):
