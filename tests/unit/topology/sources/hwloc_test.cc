@@ -51,13 +51,6 @@ TEST(Hwloc, Xml_EachFile_HasItsDevices) {
   }
 }
 
-TEST(Hwloc, Xml_SwitchBelowASwitch_IsNested) {
-  Machine machine = read_hwloc(kTopologies + "/hwloc-half-dgx2.xml");
-  EXPECT_EQ(switch_above(machine, machine.gpus[2].at), "0000:28:00.0");
-  int above = machine.gpus[2].at.parent;
-  EXPECT_EQ(switch_above(machine, machine.switches[above].at), "0000:21:00.0");
-}
-
 TEST(Hwloc, Xml_Domains_AreKept) {
   Machine machine = read_hwloc(kTopologies + "/hwloc-power9.xml");
   EXPECT_EQ(machine.cpu.arch, "ppc64");

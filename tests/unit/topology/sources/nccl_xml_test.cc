@@ -37,16 +37,6 @@ TEST(NcclXml, Read_EachFile_HasItsDevices) {
   }
 }
 
-TEST(NcclXml, Read_SwitchBelowASwitch_IsNested) {
-  Machine machine = read_nccl(kTopologies + "/nccl-dgx-a100.xml");
-  EXPECT_EQ(switch_above(machine, machine.gpus[1].at), "0000:03:00.0");
-  EXPECT_EQ(switch_above(machine, hca_named(machine, "mlx5_1").at), "0000:09:00.0");
-  EXPECT_EQ(switch_above(machine, hca_named(machine, "mlx5_4").at), "");
-  for (const Attachment& at : {machine.gpus[0].at, machine.hcas[0].at}) {
-    EXPECT_EQ(switch_above(machine, machine.switches[at.parent].at), "0000:01:00.0");
-  }
-}
-
 TEST(NcclXml, Read_NamesOfDevices_AreTheirAddressesWhereTheFileHasNone) {
   Machine machine = read_nccl(kTopologies + "/nccl-azure-ndv5.xml");
   EXPECT_EQ(machine.gpus[5].bdf.to_string(), "000a:00:00.0");

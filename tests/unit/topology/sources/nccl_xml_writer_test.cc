@@ -2,8 +2,6 @@
 
 #include <gmock/gmock.h>
 
-#include <pugixml.hpp>
-
 #include "tests/unit/topology/machine_checks.h"
 #include "tests/unit/topology/machines.h"
 #include "tools/sources/hwloc_xml.h"
@@ -142,14 +140,6 @@ TEST(NcclXmlWriter, DevicesOfNoFile_AreInTheOrderOfAddresses) {
   std::string text = nccl_xml_text_of(sorted(lopsided()));
   // The switch that is below the other one comes before the HCA with a greater address.
   EXPECT_LT(text.find("0000:13:00.0"), text.find("0000:16:00.0"));
-}
-
-TEST(NcclXmlWriter, SwitchBelowASwitch_IsNested) {
-  pugi::xml_document document;
-  ASSERT_TRUE(document.load_string(nccl_xml_text_of(sorted(lopsided())).c_str()));
-  EXPECT_TRUE(document.select_node(
-      "/system/cpu[@numaid='0']/pci[@busid='0000:11:00.0']/pci[@busid='0000:13:00.0']/"
-      "pci[@busid='0000:15:00.0']"));
 }
 
 TEST(NcclXmlWriter, FunctionsOfDevices_AreOneNodeEach) {
