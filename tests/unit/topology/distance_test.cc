@@ -28,16 +28,6 @@ TEST(Distance, SwitchWhereThePathsMeet_CountsOnce) {
   EXPECT_LT(distance_of(machine, 1), distance_of(machine, 2));
 }
 
-TEST(Distance, PartsOfABroadcomSwitch_AreOne) {
-  Machine machine = two_sockets();
-  const int top = add_switch(&machine, bdf_of(1), Attachment{-1, 0, -1});
-  const int part = add_switch(&machine, bdf_of(2), Attachment{top, 0, -1});
-  for (Switch& one : machine.switches) one.ids = PciIds{0x1000, 0xc010, 0x1000, 0xa096};
-  machine.gpus = {make_gpu(bdf_of(8), Attachment{part, 0, -1})};
-  machine.hcas = {make_hca("mlx5_0", bdf_of(9), Attachment{top, 0, -1})};
-  EXPECT_EQ(distance_of(machine, 0).switches, 1);
-}
-
 TEST(Distance, BelowTheHostBridge_OnlySwitchesCount) {
   Machine machine = two_sockets_with_switches();
   machine.hcas[0].at.numa = 1;  // what firmware states for a device may contradict its switch

@@ -46,14 +46,6 @@ TEST(GroupUnderSwitches, FlatMachine_EachGpuIsPixToItsOwnHcaOnly) {
   }
 }
 
-TEST(GroupUnderSwitches, GpusOfOneRail_ShareASwitch) {
-  RailDecision scene = scene_of(flat(4, 2));
-  Machine grouped = grouped_of(scene);
-  EXPECT_EQ(grouped.switches.size(), 2u);
-  EXPECT_EQ(grouped.gpus[0].at, grouped.gpus[1].at);
-  EXPECT_EQ(grouped.gpus[2].at, grouped.gpus[3].at);
-}
-
 TEST(GroupUnderSwitches, RailsNearestAlreadyOrNone_ChangeNothing) {
   for (const Machine& machine : {two_sockets_with_switches(), lopsided(), flat(8, 1), flat(2, 0)}) {
     RailDecision scene = scene_of(machine);

@@ -102,8 +102,6 @@ INSTANTIATE_TEST_SUITE_P(
         PlanCase{"FastPortOnEachSocket", "1 2 3 4",
                  "1:100 1:100 2:100 2:100 3:100 3:100 4:100 4:100 0:400@0 0:400@1",
                  "mlx5_0,mlx5_1 mlx5_2,mlx5_3 mlx5_4,mlx5_5 mlx5_6,mlx5_7", "mlx5_8 mlx5_9"},
-        PlanCase{"FastPortSlowerThanAllSlowOnes", "0 0 0 0", "0:100 0:100 0:100 0:100 0:200",
-                 "mlx5_0 mlx5_1 mlx5_2 mlx5_3,mlx5_4"},
         PlanCase{"TwoStoragePortsBesideTheOnlyRail", "1 1", "1:100 1:100 1:200", "mlx5_2 mlx5_2",
                  "mlx5_0 mlx5_1"},
         // One half of the machine has an older network, the other half a newer one.
@@ -137,14 +135,14 @@ TEST_F(Rails, PortDown_KeepsItsNumberAndItsGpuGetsTheNextNearest) {
 
 TEST_F(Rails, VirtualFunction_IsARailWhereItsPhysicalOneIsNotThere) {
   gpu(1);
-  Bdf physical = *hca(1).bdf;
-  hca(1).physical_function = physical;
+  Bdf physical = *hca(1, 100).bdf;
+  hca(1).physical_function = physical;  // faster, and yet not in place of the physical one
   plan();
   EXPECT_THAT(by_gpu(), ElementsAre("mlx5_0"));
   EXPECT_THAT(why_excluded("mlx5_1"), HasSubstr("virtual function of mlx5_0"));
   machine_.hcas[1].physical_function = Bdf{9, 9, 9, 0};
   plan();
-  EXPECT_THAT(by_gpu(), ElementsAre("mlx5_0,mlx5_1"));
+  EXPECT_THAT(by_gpu(), ElementsAre("mlx5_1"));
 }
 
 TEST_F(Rails, NamedPort_IsARailWhateverItsDistanceAndSpeed) {

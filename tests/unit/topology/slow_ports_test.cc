@@ -71,15 +71,6 @@ TEST_F(SlowPorts, FastPortThatIsDown_StillMakesOthersSlow) {
   EXPECT_THAT(by_gpu(), ElementsAre("mlx5_2", "mlx5_2"));
 }
 
-TEST_F(SlowPorts, VirtualFunctionFasterThanItsPhysicalOne_DoesNotExcludeThat) {
-  gpu(1);
-  const Bdf physical = *hca(1, 100).bdf;
-  hca(1, 400).physical_function = physical;
-  plan();
-  EXPECT_THAT(by_gpu(), ElementsAre("mlx5_0"));
-  EXPECT_THAT(why_excluded("mlx5_1"), HasSubstr("a virtual function of mlx5_0"));
-}
-
 TEST_F(SlowPorts, SpeedOfAVirtualFunction_IsNotThatOfItsModel) {
   gpu(1);
   const Bdf physical = *hca(1, 0).bdf;
