@@ -89,6 +89,13 @@ rail_test.cc:12: Failure
                             ("FAILED  ] Rail.Closes", True), ("RUN      ] Rail.Hangs", True)):
             self.assertEqual(line in text, shown, line)
 
+    def test_ReportOfASanitizer_IsShownThoughItsTestPassesAndBeforeTheEnd(self):
+        for report in ("WARNING: ThreadSanitizer: data race", "a.cc:1:2: runtime error: shift exponent"):
+            lines, _ = self.summary("1/1 Test #1: rail_test ...***Failed 0.02 sec\n[ RUN      ] Rail.Opens\n"
+                                    f"{report}\n[       OK ] Rail.Opens (0 ms)\n" + "more\n" * 60 +
+                                    "the end\n\n0% tests passed, 1 tests failed out of 1\n")
+            self.assertEqual((lines[2], lines[-1], len(lines)), (f"    {report}", "    the end", 57))
+
     def test_ManyFailedTests_ShowTenAndTheNumberOfTheOthers(self):
         lines, _ = self.summary("".join(f"{number}/12 Test #{number}: a.{number} ...***Timeout   1.00 sec\n"
                                         for number in range(1, 13)) + "0% tests passed, 12 tests failed out of 12\n")
