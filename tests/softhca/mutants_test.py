@@ -18,7 +18,7 @@ from over_softhca import environment
 TIMEOUT_S = 120
 TOOL, PLUGIN, SOFTHCA, FAKE_CUDA, MUTANT = sys.argv[1:6]
 
-SIZES = ("conformance", "--plugin", PLUGIN, "--filter", "C20*", "--timeout", "2")
+SIZES = ("conformance", "--plugin", PLUGIN, "--filter", "C20*")
 GPU_MEMORY = ("perf", "sendrecv", "--plugin", PLUGIN, "--memory", "cuda", "--end", "64K", "--iters", "5",
               "--check", "--timeout", "5")
 TWO_RAILS = ("perf", "sendrecv", "--plugin", PLUGIN, "--dev", "0", "--begin", "1M", "--end", "1M",
@@ -68,7 +68,7 @@ class Mutants(unittest.TestCase):
     def expect_failures(self, mutants, config=None):
         for mutant, reason in mutants:
             with self.subTest(mutant=mutant):
-                self.expect_failure(SIZES, mutant, reason, config=config)
+                self.expect_failure((*SIZES, "--timeout", "2"), mutant, reason, config=config)
         self.expect_success(SIZES, config)
 
     def test_connected_wrongly(self):
