@@ -393,8 +393,8 @@ class Recovery {
   wire::PairReason reason_of(const WorkId& id) const;
   void lose_rail(uint32_t rail, PairCause cause);
   void lose_hca(const HcaContext& hca);
-  void lose_queue_pair(const ibv_qp& qp);
-  void lose_completion_queue(const ibv_cq* cq);
+  void lose_queue_pair(const ibv_qp& qp, uint32_t rail);
+  void lose_completion_queue(uint32_t rail);
   std::optional<uint32_t> rail_of(const ibv_cq* cq) const;
   void give_up(uint32_t index);
   void give_up_rail(uint32_t rail);

@@ -26,7 +26,9 @@ const ibv_cq* cq_of(const ibv_async_event& event) {
 bool Recovery::on_event(const HcaContext& hca, const ibv_async_event& event) {
   std::lock_guard lock(mutex_);
   if (closed_ || !recovers_) return false;
-  if (const ibv_cq* cq = cq_of(event); cq != nullptr && !rail_of(cq)) return true;
+  const ibv_cq* cq = cq_of(event);
+  const std::optional<uint32_t> rail_of_cq = cq != nullptr ? rail_of(cq) : std::nullopt;
+  if (cq != nullptr && !rail_of_cq) return true;
   switch (event.event_type) {
     case IBV_EVENT_DEVICE_FATAL:
       lose_hca(hca);
@@ -41,10 +43,10 @@ bool Recovery::on_event(const HcaContext& hca, const ibv_async_event& event) {
       }
       break;
     case IBV_EVENT_QP_FATAL:
-      lose_queue_pair(*event.element.qp);
+      lose_queue_pair(*event.element.qp, *rail_of_cq);
       break;
     case IBV_EVENT_CQ_ERR:
-      lose_completion_queue(event.element.cq);
+      lose_completion_queue(*rail_of_cq);
       break;
     default:
       return false;
@@ -55,18 +57,17 @@ bool Recovery::on_event(const HcaContext& hca, const ibv_async_event& event) {
 
 // A QP that is of no pair is that of a flush, or is just being destroyed. A flush that cannot read
 // loses its rail, as a read that fails does: the data path then reads over another one.
-void Recovery::lose_queue_pair(const ibv_qp& qp) {
+void Recovery::lose_queue_pair(const ibv_qp& qp, uint32_t rail) {
   for (uint32_t i = 0; i < pairs_.size(); ++i) {
     if (io_.queue_pair(i) == &qp) {
       return pairs_[i].agreement.on_failure({wire::PairReason::kQueuePair});
     }
   }
-  lose_rail(*rail_of(qp.send_cq), {wire::PairReason::kQueuePair});
+  lose_rail(rail, {wire::PairReason::kQueuePair});
 }
 
 // What has arrived may still be in the queue: it is counted when the data path finds that empty.
-void Recovery::lose_completion_queue(const ibv_cq* cq) {
-  const uint32_t rail = *rail_of(cq);
+void Recovery::lose_completion_queue(uint32_t rail) {
   lose_rail(rail, {wire::PairReason::kDeviceLost});
   give_up_rail(rail);
 }
