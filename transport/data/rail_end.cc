@@ -10,10 +10,14 @@
 namespace gdr::transport {
 namespace {
 
+GidEntry gid_of(const wire::RailAddress& address) {
+  return {address.gid_index, address.gid, static_cast<GidType>(address.gid_type)};
+}
+
 void log_unmet_preference(const Device& device, const wire::RailAddress& address,
                           const GidPreference& preference) {
   if (address.ethernet == 0) return;
-  const GidEntry chosen{address.gid_index, address.gid, static_cast<GidType>(address.gid_type)};
+  const GidEntry chosen = gid_of(address);
   const std::string lacks = unmet_preference(chosen, preference);
   if (lacks.empty()) return;
   GDR_INFO(log::kNet, "%s: GID index %d: %s", to_string(device).c_str(), chosen.index,
@@ -53,8 +57,7 @@ const char* gid_type_name(uint8_t type) {
 
 // The present index of a RoCE port's GID.
 std::optional<int> find_gid(const Device& device, const wire::RailAddress& address) {
-  const auto type = static_cast<GidType>(address.gid_type);
-  return device.hca->gids().find(device.port, device.state, address.gid, type);
+  return device.hca->gids().find(device.port, device.state, gid_of(address));
 }
 
 }  // namespace

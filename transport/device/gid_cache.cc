@@ -75,12 +75,14 @@ Result<GidEntry> GidCache::resolve(int port, const PortState& state,
   return chosen;
 }
 
-std::optional<int> GidCache::find(int port, const PortState& state, const Gid& gid, GidType type) {
+std::optional<int> GidCache::find(int port, const PortState& state, const GidEntry& former) {
   std::lock_guard lock(mutex_);
+  std::optional<int> found;
   for (const GidEntry& entry : read_again(port, state)) {
-    if (entry.gid == gid && entry.type == type) return entry.index;
+    if (entry.gid != former.gid || entry.type != former.type) continue;
+    if (!found || entry.index == former.index) found = entry.index;
   }
-  return {};
+  return found;
 }
 
 const std::vector<GidEntry>& GidCache::read_again(int port, const PortState& state) {

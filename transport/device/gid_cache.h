@@ -34,8 +34,10 @@ class GidCache {
   // name, if no GID suits.
   Result<GidEntry> resolve(int port, const PortState& state, const GidPreference& preference);
 
-  // Returns the present index of a GID on a port; none where the port has it no more.
-  std::optional<int> find(int port, const PortState& state, const Gid& gid, GidType type);
+  // Returns the present index of a GID that a port had: the former one, if the GID is still there,
+  // since a VLAN interface with its parent's MAC address makes two entries of one GID and type.
+  // None where the port has the GID no more.
+  std::optional<int> find(int port, const PortState& state, const GidEntry& former);
 
   // Makes the next resolve() of each port read its table again. Never blocks.
   void drop() { generation_.fetch_add(1); }

@@ -85,6 +85,20 @@ TEST_F(GidCacheTest, EntryMovesWithoutAnEvent_IsFoundAtItsNewIndex) {
   EXPECT_EQ(after.index, before.index + 1);
 }
 
+TEST_F(GidCacheTest, TwoEntriesOfOneGid_FindKeepsTheFormerOne) {
+  open(HcaConfig::roce("fake_0", 7));
+  table() = {roce("fe80::7"), roce("fe80::7"), roce("fd00::7")};
+  const auto found = [this](const GidEntry& former) {
+    return hca->gids().find(1, query_port_state(hca->api(), hca->context(), 1).value(), former);
+  };
+  for (int index : {0, 1, 2}) EXPECT_EQ(found(resolve({.forced_index = index}).value()), index);
+  const GidEntry second = resolve({.forced_index = 1}).value();
+  table().erase(table().begin());
+  EXPECT_EQ(found(second), 0) << "the only entry of the GID";
+  table().erase(table().begin());
+  EXPECT_EQ(found(second), std::nullopt);
+}
+
 TEST_F(GidCacheTest, EntryChangesWithoutAnEvent_IsNeverUsed) {
   open(HcaConfig::roce("fake_0", 7));
   (void)resolve();
