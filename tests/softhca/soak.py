@@ -95,6 +95,11 @@ class Draw:
         # Few resources: 200 requests are enough for one rail of one QP.
         self.limit = dice.choices(({}, {"max_qp_wr": dice.choice((200, 300))}, {"max_qp": dice.randint(4, 12)}),
                                   (18, 1, 1))[0]
+        if "max_qp" in self.limit:  # rails may differ; by other dice, which leave what follows as it is
+            others = random.Random(self.traffic["seed"] + 0.5)
+            self.limits = [{"max_qp": others.randint(2, 12)} for _ in self.rate_gbps]
+        else:
+            self.limits = [self.limit] * len(self.rate_gbps)
         self.is_limited = "max_qp" in self.limit or (bool(self.limit) and self.merged + qps > 1)
         self.environment = {
             "NCCL_SOCKET_IFNAME": "lo", "NCCL_IB_QPS_PER_CONNECTION": str(qps),
@@ -123,7 +128,7 @@ class Draw:
         return not self.is_limited and (waits or bool(rails - {fault.get("device") for fault in self.faults()}))
 
     def _config(self, end, name):
-        devices = [{"name": f"rail{rail}", "pci": f"0000:{0x10 + rail:02x}:00.0", "rate_gbps": rate} | self.limit
+        devices = [{"name": f"rail{rail}", "pci": f"0000:{0x10 + rail:02x}:00.0", "rate_gbps": rate} | self.limits[rail]
                    for rail, rate in enumerate(self.rate_gbps)]
         for rail, device in enumerate(devices if self.ethernet else ()):
             device |= {"link_layer": "Ethernet", "gids": [f"::ffff:10.0.{rail}.{end + 1}"]}
@@ -140,7 +145,7 @@ class Draw:
     def text(self, standby):
         """For a person."""
         events = sorted(self.traffic["events"], key=lambda event: event["at_message"])
-        lines = [f"{standby} standby rails, {self.traffic | {'events': ''}} {self.limit} "
+        lines = [f"{standby} standby rails, {self.traffic | {'events': ''}} {self.limits} "
                  f"{self.memlock} RoCE {self.ethernet}",
                  f"{self.environment}", f"from the start {self.at_start}", *map(str, events)]
         return "\n  ".join(lines)

@@ -52,6 +52,8 @@ class Connection {
   // Whether something that could not be created on the device for that reason is to be tried again,
   // as the standby pair of another connection has been destroyed for it.
   bool make_room(const Device& device, const Error& lack, bool waits = true);
+  // Destroys a standby pair of this connection in its favour, before the peer learns of its QP.
+  bool give_up_standby(const Device& device, const Error& lack);
   // The same for a registration on a rail that does not stand by, for which it may be done so
   // often. Any thread.
   bool make_room_to_register(uint32_t rail, const Error& lack) const;

@@ -136,6 +136,23 @@ bool Connection::make_room(const Device& device, const Error& lack, bool waits) 
   return made != Watcher::RoomOn::kNone;
 }
 
+// So far the pair has changed no state that the peer knows.
+bool Connection::give_up_standby(const Device& device, const Error& lack) {
+  if (!recovers() || !is_lack(lack.sys_errno) || lack.sys_errno == EINVAL) return false;
+  for (uint32_t i = 0; i < rails_.pair_count(); ++i) {
+    QueuePair& pair = rails_.pair(i);
+    const bool helps = rails_[pair.rail].device().hca == device.hca || lack.sys_errno == ENOMEM;
+    if (!pair.standby || pair.qp == nullptr || !helps) continue;
+    changes_.drop(pair.qp.get());
+    pair.qp.reset();
+    pair.number = 0;
+    std::erase_if(excluded_, [i](const LostAtStart& lost) { return lost.pair == i; });
+    lacks_ = lack.sys_errno;
+    return exclude_pair_without_qp(i).has_value();
+  }
+  return false;
+}
+
 size_t Connection::most_rooms(size_t bytes) { return kMostRooms + bytes / kBytesOfRoom; }
 
 // A buffer may take the place of several on standby rails.

@@ -100,7 +100,8 @@ Status ReceiveComm::create_flushes() {
       continue;
     }
     Result<Flush> flush = Flush::create(rails[rail], rail, kFlushes);
-    while (!flush && connection_.make_room(rails[rail].device(), flush.error())) {
+    while (!flush && (connection_.give_up_standby(rails[rail].device(), flush.error()) ||
+                      connection_.make_room(rails[rail].device(), flush.error()))) {
       flush = Flush::create(rails[rail], rail, kFlushes);
     }
     if (!flush && connection_.recovers()) {

@@ -56,6 +56,10 @@ struct FailedQueuePair {
 class StateChanges {
  public:
   void add(StateChange change);
+  // Forgets the changes of a QP, which is about to be destroyed.
+  void drop(const ibv_qp* qp) {
+    std::erase_if(sequences_, [qp](auto& of) { return of.qp == qp; });
+  }
 
   // Makes what can be made without waiting. Returns whether all changes are made; false: call
   // again. An error is final; it names the QP, its port, the state and the number of attempts.

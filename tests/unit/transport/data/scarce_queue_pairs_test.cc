@@ -373,6 +373,26 @@ struct LeanConnections : testing::Test, RailsBed {
   RecordedLog log;
 };
 
+// The other end of the sender's standby pair is on the receiver's only rail, whose HCA then lacks a
+// queue pair for the flush.
+TEST_F(LeanConnections, FlushLacksAQueuePair_TheConnectionsOwnStandbyPairGivesWay) {
+  for (const size_t qps : {3, 2}) {
+    verbs.config("fake_r0").max_qps = qps;
+    verbs.config("fake_r1").max_qps = 0;
+    make();
+    EXPECT_EQ(recovery_of(*receiver).has_queue_pair(1), qps == 3);
+    exchange({8, 1 << 20});
+    const auto is_gone = [this](auto& comm) {
+      return contains(recovery_of(*comm).state_text(), "errno 12), not used again");
+    };
+    EXPECT_TRUE(poll_until([&] { return qps == 3 || (is_gone(sender) && is_gone(receiver)); }))
+        << recovery_of(*sender).state_text() << recovery_of(*receiver).state_text();
+    EXPECT_EQ(end_of(*receiver).rails, 1);
+    sender.reset();
+    receiver.reset();
+  }
+}
+
 // By the HCAs that have a limit: of the work requests of a queue pair, or of queue pairs. Then the
 // active pairs, the rails of both ends, the depths of the first pair, and what the ends say of the
 // last one. Standby rails make no queue deeper.
