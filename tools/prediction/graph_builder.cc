@@ -228,10 +228,19 @@ class GraphBuilder {
     }
   }
 
+  bool is_unknown_numa(int cpu) const {
+    const int index = graph_.nodes[static_cast<size_t>(cpu)].index;
+    return index >= 0 && machine_.numa_nodes[static_cast<size_t>(index)].id < 0;
+  }
+
   void connect_cpus() {
     if (graph_.cpus.size() < 2) return;
     const float gb_per_s = bandwidths_.between_cpus();
     for (int a : graph_.cpus) {
+      if (!rules_.joins_unknown_numa && is_unknown_numa(a)) {
+        fail("NCCL " + rules_.release.to_string() +
+             " does not connect devices whose NUMA node is unknown (-1) with the others");
+      }
       for (int b : graph_.cpus) {
         if (a != b) graph_.connect(a, b, LinkKind::kSys, gb_per_s);
       }

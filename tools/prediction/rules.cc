@@ -11,6 +11,7 @@ void set_graph_facts(Rules* rules) {
   rules->knows_pci_peers = is >= Release{2, 22, 0};
   rules->has_dev_nodes = is >= Release{2, 30, 0};
   rules->knows_partitions = is >= Release{2, 30, 5};
+  rules->joins_unknown_numa = is >= Release{2, 23, 0} || is < Release{2, 21, 0};
   rules->nic_per_function = is >= Release{2, 24, 0};
   rules->fuses_ranks = is >= Release{2, 21, 0};
   rules->knows_recent_cpus = is >= Release{2, 26, 0};

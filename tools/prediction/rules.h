@@ -40,6 +40,9 @@ struct Rules {
   bool knows_pci_peers = true;   // <pcilink>; from 2.22
   bool has_dev_nodes = true;     // a node for the GPU and one for each of its ranks; from 2.30
   bool knows_partitions = true;  // MLOPart; from 2.30.5
+  // In 2.21 and 2.22 the id of a CPU whose NUMA node is unknown (-1) is of another host, so that
+  // NCCL connects it with no other CPU (NCCL_TOPO_ID in topo.h, which masks the node from 2.23).
+  bool joins_unknown_numa = true;
   bool nic_per_function = true;  // from 2.24; before, functions of one card are one NIC
   // Each rank describes its own GPU, and NCCL appends what the description of another rank adds to
   // that of the first (ncclTopoFuseXml), which orders the devices; from 2.21. Before, one rank

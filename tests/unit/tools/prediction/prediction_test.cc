@@ -215,6 +215,27 @@ TEST(Failures, WhatNcclFailsOn_IsNamed) {
   EXPECT_EQ(predict_all(made.machine, of("2.26.6")).failure(), "");
 }
 
+// The id of such a <cpu> has no mask in 2.21 and 2.22.
+TEST(Failures, UnknownNumaNodeBesideOthers_IsNotConnectedIn221And222) {
+  const std::pair<const char*, bool> releases[] = {
+      {"2.20.5", false}, {"2.21.5", true}, {"2.22.3", true}, {"2.23.4", false}, {"2.30.7", false}};
+  for (const auto& [release, fails] : releases) {
+    for (const bool hca_is_unknown : {false, true}) {
+      MadeMachine made;
+      made.add_gpu(-1, 0);
+      made.add_hca(-1, hca_is_unknown ? 1 : 0);
+      made.add_hca(-1, 1);
+      made.machine.numa_nodes[1].id = -1;
+      EXPECT_EQ(predict_all(made.machine, of(release)).failure().empty(), !fails) << release;
+    }
+  }
+  MadeMachine alone;  // as in most virtual machines
+  alone.add_gpu(-1, 0);
+  alone.add_hca(-1, 0);
+  alone.machine.numa_nodes = {{}};
+  EXPECT_EQ(predict_all(alone.machine, of("2.21.5")).failure(), "");
+}
+
 TEST(Failures, OddMachines_AreSurvived) {
   EXPECT_EQ(predict_all(Machine{}, Settings{}).failure(), "");
   Machine unattached;
