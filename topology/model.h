@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "base/finding.h"
 #include "topology/bdf.h"
 
 namespace gdr::topology {
@@ -138,7 +139,8 @@ struct Hca {
   // Whether verbs knows the name. If not, the source has none, and it is made up or the PCI
   // address; or NCCL merged several devices to this one.
   bool named = true;
-  std::optional<Bdf> bdf;  // nothing: on no PCI function, see attach_without_pci()
+  bool data_direct = false;  // whether a NCCL topology file lists its Data Direct function
+  std::optional<Bdf> bdf;    // nothing: on no PCI function, see attach_without_pci()
   Attachment at;
   uint32_t class_code = 0x020700;
   PciIds ids;
@@ -163,6 +165,7 @@ struct Machine {
   std::string source;  // what this was read from, for people: "hwloc 2.9.0"
   std::string host;    // the host's name, or NCCL's hash of it ("0x1234"); "" where unknown
   int hosts = 1;       // how many hosts the source describes; this machine is one of them
+  Findings findings;   // what is wrong with the source, such as a file that NCCL refuses
   // Whether it was read from a NCCL topology file. NCCL then looks devices up there by address, so
   // the addresses that the plugin reports have to be those of the file.
   bool nccl_file = false;

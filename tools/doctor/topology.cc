@@ -45,9 +45,13 @@ void judge_topology(Host* host) {
     judge(*host, &host->findings);
   }
   for (const Finding& finding : decision_of(*host).findings) {
-    // judge_port_speeds() judges slow links with more care.
+    // judge_port_speeds() judges slow links with more care, and nccl_variables.cc the file that
+    // NCCL reads.
+    const bool is_of_file =
+        finding.kind == FindingKind::kTopologyFile || finding.kind == FindingKind::kNcclFails;
     const bool is_judged =
-        finding.kind == FindingKind::kSlowLink && !machine_of(*host).gpus.empty();
+        (finding.kind == FindingKind::kSlowLink && !machine_of(*host).gpus.empty()) ||
+        (is_of_file && host->file.empty());
     if (finding.severity != Severity::kInfo && !is_judged) host->findings.push_back(finding);
   }
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <system_error>
+#include <utility>
 
 #include "topology/builder.h"
 #include "topology/live/stated_facts.h"
@@ -148,6 +149,7 @@ Result<Machine> read_file(const std::string& file, const ReadOptions& options) {
 }
 
 void add_findings(const Machine& machine, const std::string& file, Findings* findings) {
+  findings->insert(findings->end(), machine.findings.begin(), machine.findings.end());
   if (machine.hosts == 1) return;
   findings->push_back({FindingKind::kSeveralHosts, Severity::kWarning, "",
                        "rails are those of the first of " + std::to_string(machine.hosts) +
@@ -168,6 +170,9 @@ Machine read_machine(const ReadOptions& options, Findings* findings) {
         {FindingKind::kTopologyFile, Severity::kWarning, "",
          "rails are by the machine itself, not by NCCL's topology file: " + machine.error().text,
          "correct the file or unset NCCL_TOPO_FILE"});
+    for (Finding& one : nccl_file_findings(file)) {
+      if (one.kind == FindingKind::kNcclFails) findings->push_back(std::move(one));
+    }
     return read_live(options, findings);
   }
   add_findings(*machine, file, findings);

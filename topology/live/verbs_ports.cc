@@ -19,21 +19,24 @@ Port make_port(const VerbsPort& verbs) {
   return port;
 }
 
-// The HCA as the machine's source lists it. By name first, as NCCL looks it up in its topology
-// file.
-const Hca* find_listed(const std::vector<Hca>& listed, const std::string& name, const Bdf& bdf) {
+// Returns the HCA that a source lists by the port's name. NCCL's net_ib and the plugin report the
+// Data Direct function by a name of its own, by which NCCL looks it up in its topology file.
+const Hca* find_named(const std::vector<Hca>& listed, const VerbsPort& port, bool nccl_file) {
   for (const Hca& one : listed) {
-    if (one.name == name) return &one;
-  }
-  for (const Hca& one : listed) {
-    if (one.bdf == bdf) return &one;
+    if (one.name != port.hca) continue;
+    if (!nccl_file || one.data_direct == !port.data_path.empty()) return &one;
   }
   return nullptr;
 }
 
-// As NCCL's net_ib names the device, so that a topology file may list it.
-std::string reported_name(const VerbsPort& port) {
-  return port.data_path.empty() ? port.hca : port.hca + "_dma";
+// The HCA as the machine's source lists it: by name first, as NCCL looks it up.
+const Hca* find_listed(const std::vector<Hca>& listed, const VerbsPort& port, const Bdf& bdf) {
+  const Hca* named = find_named(listed, port, true);
+  if (named != nullptr) return named;
+  for (const Hca& one : listed) {
+    if (one.bdf == bdf) return &one;
+  }
+  return nullptr;
 }
 
 std::optional<PciLocation> location_of(const VerbsPort& port) {
@@ -54,7 +57,7 @@ void keep_stated(Hca stated, Hca* hca) {
 Hca make_hca(Machine* machine, const std::vector<Hca>& listed, const VerbsPort& port) {
   Hca hca;
   if (auto location = location_of(port)) {
-    const Hca* known = find_listed(listed, reported_name(port), location->bdf);
+    const Hca* known = find_listed(listed, port, location->bdf);
     if (known != nullptr) {
       hca = *known;
     } else {
@@ -75,12 +78,13 @@ Hca make_hca(Machine* machine, const std::vector<Hca>& listed, const VerbsPort& 
   return hca;
 }
 
-// Returns what the machine's source has for the port: a file of NCCL by the name in net_ib, others,
-// such as sysfs, by that of verbs.
+// Returns what the machine's source has for the port.
 Port listed_port(const Machine& machine, const std::vector<Hca>& listed, const VerbsPort& verbs) {
-  const std::string name = machine.nccl_file ? reported_name(verbs) : verbs.hca;
-  const Port* port = find_port(listed, name, verbs.number);
-  return port != nullptr ? *port : Port{};
+  const Hca* hca = find_named(listed, verbs, machine.nccl_file);
+  for (const Port& port : hca != nullptr ? hca->ports : std::vector<Port>{}) {
+    if (port.number == verbs.number) return port;
+  }
+  return Port{};
 }
 
 }  // namespace

@@ -7,7 +7,9 @@
 #include <set>
 
 #include "topology/builder.h"
+#include "topology/sources/nccl_parser.h"
 #include "topology/sources/nccl_xml_elements.h"
+#include "topology/sources/sysfs_files.h"
 #include "topology/sources/xml_file.h"
 
 namespace gdr::topology {
@@ -51,8 +53,11 @@ class NcclXmlReader {
   Status read_gpus(const pugi::xml_node& pci, const Attachment& at);
   Status read_nets(const pugi::xml_node& nic, const Attachment& at);
   Status read_net(const pugi::xml_node& net, Hca hca);
+  bool precede_by_data_direct(const Hca& hca);
+  void remark_on(const pugi::xml_node& pci, const Bdf& bdf, bool is_looked_up);
   void add_nic(const pugi::xml_node& pci, const Attachment& at);
   void drop_merged_nics();
+  void add_findings();
   bool is_gpu(const pugi::xml_node& pci, const Bdf& bdf, uint32_t class_code) const;
   bool is_nic(const pugi::xml_node& pci, const Bdf& bdf, uint32_t class_code) const;
   bool is_switch(const pugi::xml_node& pci, uint32_t class_code) const;
@@ -69,7 +74,9 @@ class NcclXmlReader {
   bool has_nets_ = false;  // whether the file has <net> elements
   int order_ = 0;
   std::set<Bdf> seen_;  // functions of GPUs and HCAs
-  // The virtual NICs among the HCAs, by name, with the names of the ports that they are made of.
+  std::vector<pugi::xml_node> nets_;
+  std::vector<NcclRemark> remarks_;
+  // The virtual NICs among the HCAs, by name, with the HCAs that they are made of.
   std::map<std::string, std::vector<std::string>> merged_;
   Machine machine_;
 };
@@ -115,32 +122,53 @@ Status NcclXmlReader::read_gpus(const pugi::xml_node& pci, const Attachment& at)
   return {};
 }
 
+// With NCCL_IB_DATA_DIRECT=2, NCCL lists an HCA at both of its functions. The plugin uses the Data
+// Direct one. Returns whether it is listed already; drops the other.
+bool NcclXmlReader::precede_by_data_direct(const Hca& hca) {
+  auto other = std::find_if(machine_.hcas.begin(), machine_.hcas.end(), [&](const Hca& one) {
+    return one.name == hca.name && one.data_direct != hca.data_direct;
+  });
+  if (other == machine_.hcas.end()) return false;
+  if (other->data_direct) return true;
+  machine_.hcas.erase(other);
+  return false;
+}
+
 // `hca` has the values that all <net> of a function share.
 Status NcclXmlReader::read_net(const pugi::xml_node& net, Hca hca) {
+  const NetName name = net_name_of(net, nets_);
   Port port = port_of(net);
+  port.number = name.port;
   hca.at = next(hca.at);
   port.order = hca.at.order;
-  hca.name = net.attribute("name").value();
-  hca.named = !hca.name.empty();
-  if (!hca.named) hca.name = "net" + std::to_string(machine_.hcas.size());
+  hca.named = !name.hca.empty();
+  hca.name = hca.named ? name.hca : "net" + std::to_string(machine_.hcas.size());
+  hca.data_direct = name.data_direct;
   hca.guid = xml_number(net.attribute("guid").value()).value_or(0);
   if (net.attribute("gdr")) hca.gpudirect = xml_int(net, "gdr") != 0;
+  if (auto parts = merged_hcas(net); !parts.empty()) {
+    hca.name = net.attribute("name").value();
+    hca.named = hca.data_direct = false;
+    port.number = 1;
+    merged_.emplace(hca.name, std::move(parts));
+  }
+  if (precede_by_data_direct(hca)) return {};
   auto known = std::find_if(machine_.hcas.begin(), machine_.hcas.end(),
                             [&](const Hca& one) { return one.name == hca.name; });
   if (known == machine_.hcas.end()) {
-    if (auto parts = merged_ports(net); !parts.empty()) {
-      merged_[hca.name] = std::move(parts);
-      hca.named = false;
-    }
     hca.ports = {port};
     machine_.hcas.push_back(std::move(hca));
     return {};
   }
-  for (const Port& one : known->ports) {
-    if (one.number == port.number || known->bdf != hca.bdf) {
-      return xml_.error_at(net, "there is a second <net> with the name " + hca.name + " and port " +
-                                    std::to_string(port.number));
-    }
+  auto is_listed = [&](const Port& one) { return one.number == port.number; };
+  const std::vector<Port>& ports = known->ports;
+  // A file by hand may count the ports of an HCA as verbs does.
+  if (std::any_of(ports.begin(), ports.end(), is_listed)) {
+    port.number = std::max(1, xml_int(net, "port"));
+  }
+  if (std::any_of(ports.begin(), ports.end(), is_listed) || known->bdf != hca.bdf) {
+    return xml_.error_at(net, "there is a second <net> with the name " + hca.name + " and port " +
+                                  std::to_string(port.number));
   }
   known->ports.push_back(port);
   return {};
@@ -176,19 +204,49 @@ void NcclXmlReader::add_nic(const pugi::xml_node& pci, const Attachment& at) {
   machine_.hcas.push_back(std::move(hca));
 }
 
-// A virtual NIC counts only where the file does not list the ports that it is made of: a port
-// "mlx5_0" may be listed as "mlx5_0:1", too.
+// A virtual NIC counts only where the file does not list the ports that it is made of.
 void NcclXmlReader::drop_merged_nics() {
-  auto is_listed = [&](const std::string& port) {
-    return std::any_of(machine_.hcas.begin(), machine_.hcas.end(), [&](const Hca& hca) {
-      return hca.name == port || hca.name.starts_with(port + ":");
-    });
+  auto is_listed = [&](const std::string& name) {
+    return std::any_of(machine_.hcas.begin(), machine_.hcas.end(),
+                       [&](const Hca& hca) { return hca.name == name; });
   };
   std::erase_if(machine_.hcas, [&](const Hca& hca) {
     auto parts = merged_.find(hca.name);
     return parts != merged_.end() &&
            std::any_of(parts->second.begin(), parts->second.end(), is_listed);
   });
+}
+
+// NCCL looks GPUs and NICs without a <net> up by the text of their address (int64ToBusId in its
+// src/misc/utils.cc, xmlFindTagKv): an entry in another spelling is not found.
+void NcclXmlReader::remark_on(const pugi::xml_node& pci, const Bdf& bdf, bool is_looked_up) {
+  const std::string busid = pci.attribute("busid").value();
+  if (is_looked_up && busid != bdf.to_string()) {
+    remarks_.push_back({false, xml_.line_of(pci),
+                        "NCCL does not find the device " + bdf.to_string() + " by busid=\"" +
+                            busid + "\", and places it by /sys",
+                        "write busid=\"" + bdf.to_string() + "\""});
+  }
+  if (const std::string odd = odd_speed(pci); !odd.empty()) {
+    char right[32];
+    std::snprintf(right, sizeof(right), "%.1f GT/s PCIe", gt_per_s(odd));
+    remarks_.push_back({false, xml_.line_of(pci),
+                        "NCCL does not know link_speed=\"" + odd + "\", and takes 8 GT/s",
+                        std::string("write link_speed=\"") + right + "\", as Linux does"});
+  }
+  std::set<std::pair<std::string, std::string>> gpus;  // rank and partition
+  std::set<std::string> devs;
+  int count = 0;
+  for (const pugi::xml_node& gpu : pci.children("gpu")) {
+    gpus.emplace(gpu.attribute("rank").value(), gpu.attribute("mlopart").value());
+    if (!gpu.attribute("mlopart")) devs.insert(gpu.attribute("dev").value());
+    ++count;
+  }
+  if (static_cast<int>(gpus.size()) < count || devs.size() > 1) {
+    remarks_.push_back({false, xml_.line_of(pci),
+                        "the " + std::to_string(count) + " <gpu> of one <pci> are one GPU to NCCL",
+                        "give each GPU a <pci> of its own address"});
+  }
 }
 
 Status NcclXmlReader::read_pci(const pugi::xml_node& pci, const Attachment& at) {
@@ -200,6 +258,9 @@ Status NcclXmlReader::read_pci(const pugi::xml_node& pci, const Attachment& at) 
   uint32_t class_code = class_of(pci);
   bool gpu = is_gpu(pci, *bdf, class_code);
   bool nic = is_nic(pci, *bdf, class_code);
+  const bool is_looked_up = gpu || (nic && !pci.child("nic").child("net"));
+  remark_on(pci, *bdf, is_looked_up);
+  if (selection_.is_live() && is_looked_up && busid != bdf->to_string()) return {};
   if ((gpu || nic) && !seen_.insert(*bdf).second) {
     return xml_.error_at(pci, "there is a second <pci> with busid " + busid);
   }
@@ -209,6 +270,16 @@ Status NcclXmlReader::read_pci(const pugi::xml_node& pci, const Attachment& at) 
   if (nic && !pci.child("nic").child("net")) add_nic(pci, at);
   bool passes_on = !gpu && !nic && is_switch(pci, class_code);
   return read_children(pci, passes_on ? add_switch(pci, *bdf, at) : at);
+}
+
+// Only files for NVIDIA's NCCL are judged by its rules: AMD's RCCL writes and wants version 2.
+void NcclXmlReader::add_findings() {
+  const bool is_rccl = std::any_of(machine_.gpus.begin(), machine_.gpus.end(),
+                                   [](const Gpu& gpu) { return gpu.ids.vendor == kAmd; });
+  if (is_rccl) return;
+  std::vector<NcclRemark> remarks = nccl_remarks(xml_.text());
+  remarks.insert(remarks.begin(), remarks_.begin(), remarks_.end());
+  machine_.findings = nccl_findings(xml_.name(), remarks);
 }
 
 Status NcclXmlReader::read_children(const pugi::xml_node& node, const Attachment& at) {
@@ -248,7 +319,10 @@ Result<Machine> NcclXmlReader::read(const pugi::xml_node& system, uint64_t host)
   };
   has_gpus_ = static_cast<bool>(system.find_node(named("gpu")));
   machine_.gpu_links_known = has_gpus_;  // only <pci> with a <gpu> are GPUs then
-  has_nets_ = static_cast<bool>(system.find_node(named("net")));
+  for (const pugi::xpath_node& net : system.select_nodes("//nic/net")) {
+    nets_.push_back(net.node());
+  }
+  has_nets_ = !nets_.empty();
   for (const pugi::xml_node& cpu : system.children("cpu")) {
     if (host_of(cpu) != host) continue;
     if (machine_.host.empty()) machine_.host = cpu.attribute("host_hash").value();
@@ -256,6 +330,7 @@ Result<Machine> NcclXmlReader::read(const pugi::xml_node& system, uint64_t host)
   }
   drop_merged_nics();
   machine_.nccl_file = true;
+  add_findings();
   sort(&machine_);
   return std::move(machine_);
 }
@@ -290,6 +365,10 @@ Result<Machine> read_host(const XmlFile& xml, const Selection& selection,
   auto machine = NcclXmlReader(xml, selection).read(xml.document().child("system"), hosts[index]);
   if (!machine) return machine;
   machine->hosts = static_cast<int>(hosts.size());
+  // NCCL writes such a file for an NVLink domain, and nobody means it for NCCL_TOPO_FILE.
+  for (Finding& one : machine->findings) {
+    if (hosts.size() > 1) one.severity = Severity::kWarning;
+  }
   machine->source = xml.name() == kTextName ? kTextName : "NCCL XML " + xml.name();
   if (hosts.size() > 1) {
     machine->source += ", host " + std::to_string(index) + " (" + machine->host + ") of " +
@@ -319,6 +398,31 @@ Result<Machine> nccl_xml(const std::string& file, const Selection& selection) {
 
 Result<Machine> nccl_xml_text(const std::string& text, const Selection& selection) {
   return convert(XmlFile::parse(text, kTextName), selection);
+}
+
+Findings nccl_file_findings(const std::string& file) {
+  const Result<std::string> text = XmlFile::text_of(file);
+  if (!text) {
+    return {{FindingKind::kTopologyFile, Severity::kWarning, "", text.error().text, "correct it"}};
+  }
+  const Result<Machine> machine = nccl_xml(file);
+  if (machine) return machine->findings;
+  Findings findings = nccl_findings(file, nccl_remarks(*text));
+  if (findings.empty() || findings.back().severity != Severity::kError) {
+    findings.insert(findings.begin(), {FindingKind::kTopologyFile, Severity::kWarning, "",
+                                       machine.error().text, "correct the file"});
+  }
+  return findings;
+}
+
+Result<std::set<int>> gpus_of_graph(const std::string& file) {
+  auto xml = XmlFile::read(file);
+  if (!xml) return forward_error(xml);
+  std::set<int> gpus;
+  for (const pugi::xpath_node& gpu : xml->document().select_nodes("/graphs/graph/channel/gpu")) {
+    gpus.insert(xml_int(gpu.node(), "dev"));
+  }
+  return gpus;
 }
 
 Result<std::vector<Machine>> nccl_xml_hosts(const std::string& file, const Selection& selection) {

@@ -9,6 +9,7 @@
 //           <nic><net name="mlx5_0" port="1" speed="400000"/></nic>
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,13 @@ Result<Machine> nccl_xml(const std::string& file, const Selection& selection = {
 // Reads every host of a file, in the order of the file, whatever selection.host is.
 Result<std::vector<Machine>> nccl_xml_hosts(const std::string& file,
                                             const Selection& selection = {});
+
+// Returns what is wrong with a file that NCCL reads on this machine: what NCCL refuses or does not
+// read as it looks, and why nccl_xml() fails.
+Findings nccl_file_findings(const std::string& file);
+
+// Returns the GPUs, by NVML's numbers, that a graph of NCCL (NCCL_GRAPH_FILE) has channels over.
+Result<std::set<int>> gpus_of_graph(const std::string& file);
 
 // Reads the text of such a file.
 Result<Machine> nccl_xml_text(const std::string& text, const Selection& selection = {});

@@ -5,6 +5,9 @@
 #include <climits>
 #include <cstdlib>
 #include <cstring>
+#include <set>
+#include <string_view>
+#include <utility>
 
 #include "topology/sources/nvlinks.h"
 #include "topology/sources/sysfs_files.h"
@@ -13,6 +16,10 @@ namespace gdr::topology {
 namespace {
 
 constexpr uint32_t kNvSwitchClass = 0x068000;
+// What a link_speed that NCCL knows begins with: the kernel before 5.7 wrote the short ones.
+constexpr std::string_view kLinkSpeeds[] = {
+    "2.5 GT/s",      "5 GT/s",        "8 GT/s",         "16 GT/s",        "32 GT/s",
+    "5.0 GT/s PCIe", "8.0 GT/s PCIe", "16.0 GT/s PCIe", "32.0 GT/s PCIe", "64.0 GT/s PCIe"};
 constexpr uint32_t kPowerBridgeClass = 0x068001;  // the CPU's end of an NVLink
 
 uint16_t id_of(const pugi::xml_node& node, const char* attribute) {
@@ -107,11 +114,19 @@ PciIds ids_of(const pugi::xml_node& pci) {
                 id_of(pci, "subsystem_device")};
 }
 
+std::string odd_speed(const pugi::xml_node& pci) {
+  std::string text = pci.attribute("link_speed").value();
+  const bool is_known =
+      std::any_of(std::begin(kLinkSpeeds), std::end(kLinkSpeeds),
+                  [&](std::string_view known) { return text.starts_with(known); });
+  return is_known || gt_per_s(text) <= 0 ? "" : text;
+}
+
 PciLink link_of(const pugi::xml_node& pci) {
-  double speed = gt_per_s(pci.attribute("link_speed").value());
+  const double speed = !odd_speed(pci).empty() ? 8 : gt_per_s(pci.attribute("link_speed").value());
   int width = xml_int(pci, "link_width");
   // NCCL assumes what is missing of the two, so what is there counts.
-  return PciLink{speed > 0 ? speed : 0, width > 0 && width <= 255 ? width : 0};
+  return PciLink{speed, width > 0 && width <= 255 ? width : 0};
 }
 
 Result<std::vector<Gpu>> gpus_of(const XmlFile& xml, const pugi::xml_node& pci) {
@@ -132,9 +147,42 @@ Result<std::vector<Gpu>> gpus_of(const XmlFile& xml, const pugi::xml_node& pci) 
   return gpus;
 }
 
+NetName net_name(std::string name) {
+  constexpr std::string_view kDataDirect = "_dma";
+  NetName found;
+  const size_t colon = name.rfind(':');
+  const auto port = colon == std::string::npos ? std::nullopt : xml_number(name.substr(colon + 1));
+  found.port = port && *port <= 255 ? static_cast<int>(*port) : 0;
+  if (found.port > 0) name.resize(colon);
+  found.data_direct = name.size() > kDataDirect.size() && name.ends_with(kDataDirect);
+  if (found.data_direct) name.resize(name.size() - kDataDirect.size());
+  found.hca = std::move(name);
+  return found;
+}
+
+NetName net_name_of(const pugi::xml_node& net, const std::vector<pugi::xml_node>& nets) {
+  NetName own = net_name(net.attribute("name").value());
+  if (own.port > 0) return own;
+  own.port = std::max(1, xml_int(net, "port"));
+  const auto guid = xml_number(net.attribute("guid").value());
+  int on_function = 0;            // preceding <net> of this PCI function: NCCL
+  std::set<std::string> on_card;  // preceding HCAs of this GUID: the plugin
+  for (const pugi::xml_node& other : nets) {
+    const bool precedes = xml_int(other, "dev", -1) < xml_int(net, "dev", -1);
+    if (!precedes || std::strchr(other.attribute("name").value(), '+') != nullptr) continue;
+    if (other.parent().parent() == net.parent().parent()) ++on_function;
+    const std::string hca = net_name(other.attribute("name").value()).hca;
+    const bool same_card =
+        guid.value_or(0) != 0 && xml_number(other.attribute("guid").value()) == guid;
+    if (same_card && hca != own.hca) on_card.insert(hca);
+  }
+  const int before = on_function > 0 ? on_function : static_cast<int>(on_card.size());
+  if (own.port > before) own.port -= before;  // else the file is not of NCCL
+  return own;
+}
+
 Port port_of(const pugi::xml_node& net) {
   Port port;
-  port.number = std::max(1, xml_int(net, "port"));
   port.speed_mbps = xml_int(net, "speed");
   port.dev = xml_int(net, "dev", -1);
   return port;
@@ -142,13 +190,13 @@ Port port_of(const pugi::xml_node& net) {
 
 bool is_network(const pugi::xml_node& net) { return xml_int(net, "net", 1) != 0; }
 
-std::vector<std::string> merged_ports(const pugi::xml_node& net) {
+std::vector<std::string> merged_hcas(const pugi::xml_node& net) {
   std::string name = net.attribute("name").value();
   std::vector<std::string> parts;
   for (size_t from = 0, end = 0; name.find('+') != std::string::npos && end != std::string::npos;
        from = end + 1) {
     end = name.find('+', from);
-    parts.push_back(name.substr(from, end - from));
+    parts.push_back(net_name(name.substr(from, end - from)).hca);
   }
   return parts;
 }

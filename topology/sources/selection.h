@@ -21,6 +21,7 @@ struct Selection {
   // NCCL finds the devices that its process sees by their addresses.
   std::vector<Bdf> known_gpus = {};
   std::vector<Bdf> known_nics = {};
+  bool is_live() const { return !known_gpus.empty() || !known_nics.empty(); }
   // Which host of a file that describes several (NCCL's of an NVLink domain), counted from 0 in the
   // order of the file.
   int host = 0;

@@ -32,7 +32,7 @@ pugi::xml_node too_deep(const pugi::xml_document& document) {
 
 }  // namespace
 
-Result<XmlFile> XmlFile::read(const std::string& file) {
+Result<std::string> XmlFile::text_of(const std::string& file) {
   errno = 0;
   std::ifstream stream(file, std::ios::binary);
   std::string text;
@@ -47,7 +47,13 @@ Result<XmlFile> XmlFile::read(const std::string& file) {
     return fail(Code::kInvalidArgument,
                 file + " is larger than 16 MiB, which is too large for a topology file");
   }
-  return parse(std::move(text), file);
+  return text;
+}
+
+Result<XmlFile> XmlFile::read(const std::string& file) {
+  Result<std::string> text = text_of(file);
+  if (!text) return forward_error(text);
+  return parse(std::move(*text), file);
 }
 
 Result<XmlFile> XmlFile::parse(std::string text, std::string name) {
@@ -69,10 +75,14 @@ tl::unexpected<Error> XmlFile::error_at(const pugi::xml_node& node, const std::s
   return error_at_offset(node.offset_debug(), what);
 }
 
+int XmlFile::line_at(ptrdiff_t offset) const {
+  const size_t end = offset < 0 ? 0 : std::min(static_cast<size_t>(offset), text_.size());
+  return static_cast<int>(
+      1 + std::count(text_.begin(), text_.begin() + static_cast<ptrdiff_t>(end), '\n'));
+}
+
 tl::unexpected<Error> XmlFile::error_at_offset(ptrdiff_t offset, const std::string& what) const {
-  size_t end = offset < 0 ? 0 : std::min(static_cast<size_t>(offset), text_.size());
-  auto line = 1 + std::count(text_.begin(), text_.begin() + static_cast<ptrdiff_t>(end), '\n');
-  return fail(Code::kInvalidArgument, name_ + ":" + std::to_string(line) + ": " + what);
+  return fail(Code::kInvalidArgument, name_ + ":" + std::to_string(line_at(offset)) + ": " + what);
 }
 
 }  // namespace gdr::topology

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 #include <system_error>
 
 #include "plugin/config/load.h"
@@ -12,6 +13,8 @@
 #include "tools/doctor/topology.h"
 #include "tools/topo/nccl_settings.h"
 #include "topology/gdr_level.h"
+#include "topology/live/read_machine.h"
+#include "topology/sources/nccl_xml.h"
 
 namespace gdr::tools::doctor {
 namespace {
@@ -103,17 +106,65 @@ void judge_spelling(const Host& host, Observations* seen) {
   }
 }
 
-void judge_file(const Host& host, const char* name, Observations* seen) {
+// The file that a variable names, as this process finds it; nothing where it is unset.
+std::optional<std::string> file_of(const Host& host, const char* name) {
   const std::optional<std::string> file = nccl_setting(host, name);
-  if (!file.has_value()) return;
+  if (!file.has_value() || !file->starts_with("/")) return file;
+  return host.path(*file).string();
+}
+
+// NCCL creates no communicator where it fails on a file.
+Observation stopping_if_failed(Observation seen) {
+  if (seen.verdict == Verdict::kFailure) seen.cost = Cost::kStops;
+  return seen;
+}
+
+// NCCL reads the file of nvidia-topologyd where the variable is unset (ncclTopoGetSystem in its
+// src/graph/topo.cc).
+void judge_topology_file(const Host& host, Observations* seen) {
+  constexpr char kName[] = "NCCL_TOPO_FILE";
+  const topology::ReadOptions defaults;
+  const std::optional<std::string> named = file_of(host, kName);
+  const std::string file = named.value_or(host.path(defaults.default_topology_file).string());
   std::error_code error;
-  if (std::filesystem::exists(file->starts_with("/") ? host.path(*file).string() : *file, error)) {
+  if (!host.file.empty()) return;  // the file is judged, and not what its machine reads
+  if (std::filesystem::exists(file, error)) {
+    for (Finding& one : topology::nccl_file_findings(file)) {
+      if (named.has_value()) one.subject = kName;
+      seen->push_back(stopping_if_failed(observation_of(one)));
+    }
+  } else if (named.has_value()) {
+    seen->push_back(warning(
+        kName, value_text(host, kName) + ": there is no such file, and NCCL goes on without it",
+        unset_text(host, kName) + ", or create the file"));
+  }
+}
+
+// NCCL takes the channels of this file as they are, and fails where a GPU of it is not in the job
+// (ncclTopoGetChannelFromXml in its src/graph/search.cc).
+void judge_graph_file(const Host& host, Observations* seen) {
+  constexpr char kName[] = "NCCL_GRAPH_FILE";
+  const std::optional<std::string> file = file_of(host, kName);
+  if (!file.has_value()) return;
+  const std::string fix = unset_text(host, kName);
+  const Result<std::set<int>> gpus = topology::gpus_of_graph(*file);
+  const auto known = static_cast<int>(gpu_count(host));
+  const int last = gpus && !gpus->empty() ? *gpus->rbegin() : -1;
+  std::string why = gpus ? "" : gpus.error().text;
+  if (known > 0 && last >= known) {
+    why = fmt::format("its channels use GPU{}, and this machine has {} GPUs", last, known);
+  }
+  if (!why.empty()) {
+    seen->push_back(
+        stopping_if_failed(failure(kName, value_text(host, kName) + ": NCCL fails: " + why, fix)));
     return;
   }
-  seen->push_back(warning(name,
-                          value_text(host, name) + ": there is no such file, and NCCL goes "
-                                                   "on without it",
-                          unset_text(host, name) + ", or create the file"));
+  seen->push_back(warning(kName,
+                          value_text(host, kName) +
+                              ": NCCL takes the channels of this file instead of those that it "
+                              "would find, and fails in jobs with other GPUs; the file is meant "
+                              "for experiments, not for a site's settings",
+                          fix));
 }
 
 bool has_nvlinks(const Host& host) {
@@ -186,7 +237,8 @@ Observations run_nccl_variables(const Host& host) {
   judge_findings(host, of_prediction, &seen);
   for (const char* name : kLevels) judge_level_number(host, name, &seen);
   judge_spelling(host, &seen);
-  for (const char* name : {"NCCL_TOPO_FILE", "NCCL_GRAPH_FILE"}) judge_file(host, name, &seen);
+  judge_topology_file(host, &seen);
+  judge_graph_file(host, &seen);
   judge_leftovers(host, &seen);
   if (!seen.empty()) return seen;
   if (!host.environment.empty()) {

@@ -13,7 +13,6 @@
 #include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <pugixml.hpp>
 #include <sstream>
 
 #include "plugin/config/load.h"
@@ -54,22 +53,14 @@ Settings settings_of(const Json& answer) {
 }
 
 // Returns the ports that the file has a <net> for, by its `dev`.
-std::vector<PortRef> devices_of(const Machine& machine, const std::string& text) {
-  std::map<std::pair<std::string, int>, PortRef> ports;
+std::vector<PortRef> devices_of(const Machine& machine) {
+  std::map<int, PortRef> by_dev;
   for (size_t hca = 0; hca < machine.hcas.size(); ++hca) {
     for (size_t port = 0; port < machine.hcas[hca].ports.size(); ++port) {
-      ports[{machine.hcas[hca].name, machine.hcas[hca].ports[port].number}] = {
-          static_cast<int>(hca), static_cast<int>(port)};
+      by_dev[machine.hcas[hca].ports[port].dev] = {static_cast<int>(hca), static_cast<int>(port)};
     }
   }
-  std::map<int, PortRef> by_dev;
-  pugi::xml_document document;
-  document.load_string(text.c_str());
-  for (const pugi::xpath_node& found : document.select_nodes("//net[@dev]")) {
-    const pugi::xml_node net = found.node();
-    const auto port = ports.find({net.attribute("name").value(), net.attribute("port").as_int(1)});
-    if (port != ports.end()) by_dev[net.attribute("dev").as_int()] = port->second;
-  }
+  by_dev.erase(-1);
   std::vector<PortRef> devices;
   for (const auto& [dev, port] : by_dev) devices.push_back(port);
   return devices;
@@ -135,7 +126,7 @@ TEST(NcclAnswers, EveryCase_IsPredicted) {
     const std::string text = machine_text(answer);
     const Result<Machine> machine = nccl_xml_text(text);
     ASSERT_TRUE(machine) << machine.error().text;
-    const Prediction nccl(*machine, devices_of(*machine, text), settings_of(answer));
+    const Prediction nccl(*machine, devices_of(*machine), settings_of(answer));
     EXPECT_EQ(nccl.failure().empty(), !answer.contains("failure")) << nccl.failure();
     if (answer.contains("failure") || !nccl.failure().empty()) continue;
     const Json made = predicted(nccl, machine->gpus.size());

@@ -38,7 +38,9 @@ class ReadMachine : public MadeSysfs {
   }
   // Writes a topology file of these elements.
   std::string system(const std::string& elements) {
-    write("topology.xml", "<system version='1'>" + elements + "</system>");
+    std::string text = "<system version='1'>" + elements + "</system>";
+    std::replace(text.begin(), text.end(), '\'', '"');
+    write("topology.xml", text);
     return absolute("topology.xml");
   }
   // A file with these GPUs below a switch.

@@ -80,11 +80,10 @@ TEST(ReplaceHcas, SpeedOfAPort_IsThatOfTheSourceWhereItCounts) {
   }
 }
 
-// NCCL's net_ib, and so its topology file, has Data Direct of mlx5_0 as mlx5_0_dma.
 TEST(ReplaceHcas, SpeedAndOrderOfADataDirectPort_AreFoundByItsNameInNcclsFile) {
   Machine file = two_sockets_with_switches();
   file.nccl_file = true;
-  file.hcas[0].name = "mlx5_0_dma";
+  file.hcas[0].data_direct = true;
   file.hcas[0].ports[0].speed_mbps = 400000;
   file.hcas[0].ports[0].order = 3;
   VerbsPort direct = verbs_port("mlx5_0", 1);

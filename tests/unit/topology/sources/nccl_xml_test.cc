@@ -45,7 +45,7 @@ TEST(NcclXml, Read_NamesOfDevices_AreTheirAddressesWhereTheFileHasNone) {
   // The second port of a card is an HCA of its name.
   machine = read_nccl(kTopologies + "/nccl-dgx-a100-cascade.xml");
   EXPECT_EQ(hca_named(machine, "mlx5_5").bdf, hca_named(machine, "mlx5_4").bdf);
-  EXPECT_EQ(hca_named(machine, "mlx5_5").ports.at(0).number, 2);
+  EXPECT_EQ(hca_named(machine, "mlx5_5").ports.at(0).number, 1);
 }
 
 TEST(NcclXml, Read_LinksOfGpus_AreC2cNvlinkOrXgmi) {
@@ -206,9 +206,79 @@ TEST(NcclXml, Read_SplitGpu_IsOneGpuPerPartition) {
 
 TEST(NcclXml, Read_NetsOfOneSidedTransports_AreNoHcas) {
   Machine machine = read_nccl(kTopologies + "/cases/gin.xml");
-  ASSERT_EQ(machine.hcas.size(), 2u);
-  EXPECT_EQ(machine.hcas[0].name, "mlx5_0:1");
-  EXPECT_EQ(machine.hcas[1].name, "mlx5_0:2");
+  ASSERT_EQ(machine.hcas.size(), 1u);
+  EXPECT_EQ(machine.hcas[0].name, "mlx5_0");
+  EXPECT_EQ(machine.hcas[0].ports.at(1).number, 2);
+}
+
+// The names and numbers that NCCL and the plugin show are not those of verbs, which NCCL_IB_HCA
+// has.
+TEST(NcclXml, Read_NamesOfNets_AreThePortsOfVerbs) {
+  const std::string card = "<nic><net name='mlx5_0' dev='0' port='1' guid='0x1'/>";
+  const std::pair<std::string, std::string> cases[] = {
+      {card + "<net name='mlx5_0:2' dev='1' port='2' guid='0x1'/></nic>", "mlx5_0:1 mlx5_0:2"},
+      {card + "<net name='mlx5_0' dev='1' port='2' guid='0x1'/></nic>", "mlx5_0:1 mlx5_0:2"},
+      {card + "<net name='mlx5_0' dev='1' port='3' guid='0x1'/></nic>", "mlx5_0:1 mlx5_0:2"},
+      {card + "<net name='mlx5_1' dev='1' port='2' guid='0x1'/></nic>", "mlx5_0:1 mlx5_1:1"},
+      {card + "</nic><nic><net name='mlx5_1' dev='1' port='2' guid='0x1'/></nic>",
+       "mlx5_0:1 mlx5_1:1"},
+      {"<nic><net name='mlx5_1' dev='1' port='2' guid='0x2'/></nic>", "mlx5_1:2"},
+      {card + "<net name='mlx5_1' dev='1' port='1' guid='0x1'/></nic>", "mlx5_0:1 mlx5_1:1"},
+      {"<nic><net name='mlx5_3_dma' port='1'/></nic>", "mlx5_3:1"},
+      {"<nic><net name='mlx5_3_dma:2' port='2'/></nic>", "mlx5_3:2"},
+      {"<nic><net name='_dma' port='1'/></nic>", "_dma:1"},
+      {"<nic><net name='mlx5_0_dma+mlx5_1_dma' port='1'/></nic>", "mlx5_0_dma+mlx5_1_dma:1"}};
+  for (const auto& [elements, ports] : cases) {
+    std::string found;
+    for (const Hca& hca :
+         checked(in_cpu("<pci busid='0000:01:00.0'>" + elements + "</pci>")).hcas) {
+      for (const Port& port : hca.ports) {
+        found += (found.empty() ? "" : " ") + hca.name + ":" + std::to_string(port.number);
+      }
+    }
+    EXPECT_EQ(found, ports) << elements;
+  }
+}
+
+// With NCCL_IB_DATA_DIRECT=2, NCCL lists both functions of an HCA.
+TEST(NcclXml, Read_BothFunctionsOfAnHca_AreTheDataDirectOne) {
+  const std::string plain = "<pci busid='0000:01:00.0'><nic><net name='a'/></nic></pci>";
+  const std::string direct = "<pci busid='0000:02:00.0'><nic><net name='a_dma'/></nic></pci>";
+  for (const std::string& elements : {plain + direct, direct + plain}) {
+    Machine machine = checked(in_cpu(elements));
+    ASSERT_EQ(machine.hcas.size(), 1u);
+    EXPECT_EQ(machine.hcas[0].bdf->to_string(), "0000:02:00.0");
+    EXPECT_TRUE(machine.hcas[0].data_direct);
+  }
+}
+
+TEST(NcclXml, Read_WhatNcclReadsInAnotherWay_IsAFinding) {
+  const std::string gpu = "<gpu dev=\"0\" rank=\"0\"/>";
+  const std::pair<std::string, std::string> cases[] = {
+      {"<pci busid=\"0000:1B:00.0\" class=\"0x030200\"/>", "write busid=\"0000:1b:00.0\""},
+      {"<pci busid=\"00000000:1b:00.0\" class=\"0x030200\"/>", "write busid=\"0000:1b:00.0\""},
+      {"<pci busid=\"1b:00.0\" class=\"0x020700\"/>", "write busid=\"0000:1b:00.0\""},
+      {"<pci busid=\"FFFF:1b:00.0\" class=\"0x060400\"/>", ""},
+      {"<pci busid=\"FFFF:1b:00.0\"><nic><net name=\"a\"/></nic></pci>", ""},
+      {"<pci busid=\"0000:1b:00.0\" link_speed=\"32GT/s\"/>", "\"32.0 GT/s PCIe\""},
+      {"<pci busid=\"0000:1b:00.0\" link_speed=\"2.5GT/s\"/>", "\"2.5 GT/s PCIe\""},
+      {"<pci busid=\"0000:1b:00.0\" link_speed=\"64 GT/s\"/>", "\"64.0 GT/s PCIe\""},
+      {"<pci busid=\"0000:1b:00.0\" link_speed=\"16 GT/s\"/>", ""},
+      {"<pci busid=\"0000:1b:00.0\" link_speed=\"Unknown\"/>", ""},
+      {"<pci busid=\"0000:1b:00.0\">" + gpu + "<gpu dev=\"1\" rank=\"1\"/></pci>",
+       "a <pci> of its"},
+      {"<pci busid=\"0000:1b:00.0\">" + gpu + gpu + "</pci>", "a <pci> of its"},
+      {"<pci busid=\"0000:1b:00.0\">" + gpu + "<gpu dev=\"0\" rank=\"1\"/></pci>", ""}};
+  for (const auto& [elements, fix] : cases) {
+    const Findings findings = checked(nccl_xml_text("<system version=\"1\"><cpu numaid=\"0\">" +
+                                                    elements + "</cpu></system>"))
+                                  .findings;
+    EXPECT_EQ(findings.empty(), fix.empty()) << elements;
+    if (!findings.empty()) EXPECT_THAT(findings[0].fix, HasSubstr(fix));
+  }
+  const Machine slow =
+      checked(in_cpu("<pci busid='0000:1b:00.0' class='0x030200' link_speed='32.0 GT/s'/>"));
+  EXPECT_EQ(slow.gpus.at(0).link.gt_per_s, 8);
 }
 
 // Where the file lists only the virtual NIC, that is what NCCL used.

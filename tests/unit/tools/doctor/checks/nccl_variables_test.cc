@@ -5,6 +5,8 @@ namespace {
 
 using Environment = config::Environment;
 
+constexpr char kTopologyFile[] = "<system version=\"1\"><cpu numaid=\"0\"/></system>";
+
 // The variables of a job on this machine.
 auto with(const Environment& environment, int gpus = 0) {
   return [=](MadeHost* made) {
@@ -59,7 +61,7 @@ TEST(NcclVariables, EachCase_HasItsVerdict) {
        {"topology file",
         [&](MadeHost* made) {
           made->host.environment = topo_file;
-          made->write("/etc/topo.xml", "<system/>");
+          made->write("/etc/topo.xml", kTopologyFile);
         },
         Verdict::kOk},
        {"GDR_READ without a GPU", with({{"NCCL_NET_GDR_READ", "0"}}), Verdict::kOk},
@@ -88,6 +90,43 @@ TEST(NcclVariables, RemovedFromNccl_AreWarningsWhateverTheValueAndThePlugin) {
       }
     }
   }
+}
+
+TEST(NcclVariables, FilesOfNccl_AreReadAsNcclReadsThem) {
+  const std::string topology = kTopologyFile;
+  const std::string graph =
+      "<graphs version=\"1\"><graph id=\"0\"><channel><gpu dev=\"0\"/><gpu dev=\"0x3\"/></channel>"
+      "</graph></graphs>";
+  const struct {
+    const char* name;
+    std::string text;  // "": no file
+    Verdict verdict;
+    const char* evidence;
+  } cases[] = {
+      {"NCCL_TOPO_FILE", "\t" + topology, Verdict::kFailure, "/etc/file.xml:1: NCCL refuses"},
+      {"NCCL_TOPO_FILE", "<?xml?>" + topology, Verdict::kFailure, "<?xml?> does not end"},
+      {"NCCL_TOPO_FILE", topology.substr(0, 30), Verdict::kFailure, "the file ends within"},
+      {"NCCL_TOPO_FILE", "<system version=\"1\"/>", Verdict::kWarning, "has no <cpu>"},
+      {"NCCL_TOPO_FILE", graph, Verdict::kWarning, "has no <system>"},
+      {"NCCL_TOPO_FILE", topology, Verdict::kOk, ""},
+      {"NCCL_GRAPH_FILE", graph, Verdict::kFailure, "use GPU3, and this machine has 2 GPUs"},
+      {"NCCL_GRAPH_FILE", "<graphs version=\"1\"/>", Verdict::kWarning, "instead of those"},
+      {"NCCL_GRAPH_FILE", "<graphs", Verdict::kFailure, "not XML"},
+      {"NCCL_GRAPH_FILE", "", Verdict::kFailure, "No such file"}};
+  for (const auto& one : cases) {
+    for (const bool is_live : {true, false}) {
+      MadeHost made;
+      with({{one.name, "/etc/file.xml"}}, 2)(&made);
+      made.host.is_live = is_live;
+      if (!one.text.empty()) made.write("/etc/file.xml", one.text);
+      const Observation seen = worst_of("nccl-variables", made.host);
+      EXPECT_EQ(seen.verdict, one.verdict) << one.name << one.text;
+      EXPECT_THAT(seen.evidence, ::testing::HasSubstr(one.evidence));
+    }
+  }
+  MadeHost made;  // the default of nvidia-topologyd
+  made.write("/var/run/nvidia-topologyd/virtualTopology.xml", "\t" + topology);
+  EXPECT_EQ(worst_of("nccl-variables", made.host).verdict, Verdict::kFailure);
 }
 
 TEST(NcclVariables, ValueThatNcclCannotUse_IsAWarning) {

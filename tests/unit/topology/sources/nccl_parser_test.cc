@@ -1,0 +1,97 @@
+#include "topology/sources/nccl_parser.h"
+
+#include <gmock/gmock.h>
+
+#include "tests/unit/topology/machine_checks.h"
+#include "topology/sources/nccl_xml.h"
+
+namespace gdr::topology {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+constexpr char kHead[] = "<system version=\"1\">\n<cpu numaid=\"0\">\n";
+constexpr char kTail[] = "</cpu>\n</system>\n";
+
+std::string cpu_with(const std::string& elements) { return kHead + elements + kTail; }
+std::string repeated(int count, const std::string& text) {
+  std::string all;
+  for (int i = 0; i < count; ++i) all += text;
+  return all;
+}
+
+// "3: a tab, ..." of the refusal or of the last remark; "" where NCCL reads everything.
+std::string last_of(const std::string& text, bool refused) {
+  const std::vector<NcclRemark> remarks = nccl_remarks(text);
+  if (remarks.empty() || remarks.back().refused != refused) return "";
+  EXPECT_NE(remarks.back().fix, "");
+  return std::to_string(remarks.back().line) + ": " + remarks.back().text;
+}
+
+TEST(NcclParser, EachKindOfFileThatNcclRefuses_HasItsLine) {
+  const std::string pci = "<pci busid=\"0000:10:00.0\"/>\n";
+  const std::pair<std::string, const char*> refused[] = {
+      {"<?xml version=\"1.0\"?>\n" + cpu_with(""), "1: '?' within <?xml>"},
+      {"<!DOCTYPE system>\n" + cpu_with(""), "1: <!DOCTYPE> does not end"},
+      {"\xef\xbb\xbf" + cpu_with(""), "1: a byte that is no character, where"},
+      {cpu_with("\t" + pci), "3: a tab, where NCCL expects the next element"},
+      {cpu_with("<pci\tbusid=\"0000:10:00.0\"/>"), "3: '=' within the name of an element"},
+      {cpu_with("<pci busid=\"0\"\tclass=\"0\"/>"), "3: a tab within <pci>"},
+      {cpu_with("<pci busid=\"0\"\n class=\"0\"/>"), "3: the end of the line within <pci>"},
+      {cpu_with("<pci busid=\"0\"\r\n class=\"0\"/>"), "3: the end of the line within <pci>"},
+      {cpu_with("\n0" + pci), "4: '0', where NCCL expects the next element"},
+      {cpu_with("<![CDATA[x]]>"), "4: </system>, where <cpu> is open"},
+      {cpu_with("<pci busid= \"0\"/>"), "3: a blank behind '='"},
+      {cpu_with("<pci busid = \"0\"/>"), "3: a blank behind '='"},
+      {cpu_with("<pci busid=0/>"), "3: '0' behind '='"},
+      {cpu_with("<pci busid='0'/>"), "3: a value in single quotes"},
+      {cpu_with("<!--a=1 -->"), "3: '=' within the name of an element or the first word"},
+      {cpu_with("<!-- "), "3: a comment that does not end"},
+      {cpu_with("<pci></cpu>"), "3: </cpu>, where <pci> is open"},
+      {cpu_with("<pci></pci >"), "3: a blank within <pci>"},
+      {cpu_with("<pci busid=\"" + repeated(254, "0") + "\"/>"), "3: a value of more than 253"},
+      {cpu_with("<" + repeated(255, "x") + "/>"), "3: a name of more than 253"},
+      {cpu_with(repeated(129, pci)), "131: more than 128 elements in one <cpu>"},
+      {cpu_with("<pci>" + repeated(127, pci) + "</pci>" + "<pci>" + repeated(125, pci) + "</pci>"),
+       "254: more than 255 elements"},
+      {"<system>\n</system>\n", "1: <system> is not of version 1"},
+      {"<system version=\"2\">\n</system>\n", "1: <system> is not of version 1"},
+      {kHead, "2: <cpu> does not end"},
+      {kHead + std::string("<pci busid=\"00"), "3: the file ends within an element"}};
+  for (const auto& [text, remark] : refused) EXPECT_THAT(last_of(text, true), HasSubstr(remark));
+}
+
+TEST(NcclParser, WhatNcclIgnores_IsARemark) {
+  const std::pair<std::string, const char*> ignored[] = {
+      {"<pci busid =\"0\"/>", "3: NCCL takes busid of <pci> for empty"},
+      {"<pci a=\"1\"" + repeated(15, "  b=\"1\"") + "/>", "3: NCCL ignores b of <pci>"},
+      {"<pci busid=\"0\">\n<net name=\"a\"/></pci>", "4: NCCL ignores a <net> outside <nic>"},
+      {"<node><pci busid=\"0\"/></node>", "3: NCCL ignores a <pci> outside <cpu> or <pci>"}};
+  for (const auto& [elements, remark] : ignored) {
+    EXPECT_THAT(last_of(cpu_with(elements), false), HasSubstr(remark));
+  }
+}
+
+TEST(NcclParser, WhatNcclReads_IsFine) {
+  for (const std::string elements :
+       {"", "<!-- a=1 > -- -->", "<!---->", "<pci busid=\"0\" />", "<pci  busid=\"0\"></pci>",
+        "\r\n<pci busid=\"it's\"/>\r\n", "<other a=\"1\"><more/></other>"}) {
+    EXPECT_THAT(nccl_remarks(cpu_with(elements)), IsEmpty()) << elements;
+  }
+  EXPECT_THAT(nccl_remarks(cpu_with(repeated(2, "<pci busid=\"" + repeated(253, "0") + "\"/>"))),
+              IsEmpty());
+}
+
+// The project's own files are read by NCCL, but for that of its AMD counterpart.
+TEST(NcclParser, OwnFiles_AreReadAsTheyLook) {
+  for (const char* name :
+       {"azure-ndv4", "azure-ndv5", "cascade-4nic", "cloud-4nic", "cross-wired", "dgx-a100",
+        "dgx-a100-cascade", "gb200-tray", "hgx-4nic", "nps4-2nic", "amd-4gpu"}) {
+    const std::string file = std::string(GDR_TOPOLOGIES) + "/nccl-" + name + ".xml";
+    EXPECT_THAT(checked(nccl_xml(file)).findings, IsEmpty()) << name;
+  }
+}
+
+}  // namespace
+}  // namespace gdr::topology
