@@ -105,6 +105,59 @@ class Rails(unittest.TestCase):
             (excluded,) = self.restrictions(NCCL_IB_HCA="^mlx5_1", NCCL_TOPO_FILE=nameless.name)
         self.assertIn("leaves out mlx5_1:1, so that", excluded["evidence"])
 
+    def printed_list(self, nets):
+        """The NCCL_IB_HCA that the doctor prints for a GPU beside these <net>, with another HCA far away."""
+        def pci(busid, of_class, inside):
+            return (f'<pci busid="{busid}" class="{of_class}" vendor="0x15b3" device="0x2100" '
+                    f'link_speed="32.0 GT/s PCIe" link_width="16">{inside}</pci>')
+
+        def nic(names):
+            return "<nic>" + "".join(
+                f'<net name="{name}" dev="{dev}" speed="400000" port="{port}" guid="{hex(dev // 2 + 1)}"/>'
+                for dev, (name, port) in names) + "</nic>"
+
+        near = pci("0000:02:00.0", "0x030200", '<gpu dev="0" sm="90" rank="0" gdr="1"/>')
+        near += pci("0000:03:00.0", "0x020700", nic(list(enumerate(nets))))
+        far = pci("0006:03:00.0", "0x020700", nic([(9, ("far_0", 1))]))
+        text = (f'<system version="1"><cpu numaid="0" arch="arm64">{pci("0000:01:00.0", "0x060400", near)}'
+                f'{pci("0006:01:00.0", "0x060400", far)}</cpu></system>')
+        with tempfile.NamedTemporaryFile("w", suffix=".xml") as file:
+            file.write(text)
+            file.flush()
+            script = subprocess.run([TOOL, "doctor", "--fix-script", "--from", file.name], text=True,
+                                    env=environment([], {}), stdout=subprocess.PIPE, timeout=TIMEOUT_S).stdout
+        return re.search(r"^export NCCL_IB_HCA='(.*)'$", script, re.MULTILINE)
+
+    # NCCL and the plugin show other names and ports than verbs has, in logs and in NCCL's file, and NCCL_IB_HCA
+    # takes those of verbs.
+    def test_printed_list_of_hcas_names_ports_that_the_plugin_finds(self):
+        for nets, hcas, ports in (
+                ([("mlx5_0", 1), ("mlx5_1", 1)], {"mlx5_0": 1, "mlx5_1": 1}, "mlx5_0:1 mlx5_1:1"),
+                ([("mlx5_0_dma", 1), ("mlx5_1_dma", 1)], {"mlx5_0": 1, "mlx5_1": 1}, "mlx5_0:1 mlx5_1:1"),
+                ([("mlx5_0", 1), ("mlx5_0_dma", 1)], {"mlx5_0": 1}, "mlx5_0:1"),
+                ([("mlx5_0", 1), ("mlx5_0:2", 2)], {"mlx5_0": 2}, "mlx5_0:1 mlx5_0:2"),
+                ([("mlx5_0_dma", 1), ("mlx5_0_dma:2", 2)], {"mlx5_0": 2}, "mlx5_0:1 mlx5_0:2"),
+                ([("mlx5_0", 1), ("mlx5_0", 3)], {"mlx5_0": 2}, "mlx5_0:1 mlx5_0:2"),
+                ([("mlx5_0", 2)], {"mlx5_0": 2}, "mlx5_0:2"),
+                ([("ibp3s0f0", 1), ("ibp3s0f1", 2)], {"ibp3s0f0": 1, "ibp3s0f1": 1}, "ibp3s0f0:1 ibp3s0f1:1"),
+                ([("mlx5_1", 1)], {"mlx5_1": 1, "mlx5_10": 1, "mlx5_11": 1}, "mlx5_1:1")):
+            with self.subTest(nets=nets):
+                listed = self.printed_list(nets).group(1)
+                all_hcas = [{"name": name, "ports": count} for name, count in (hcas | {"far_0": 1}).items()]
+                output = self.run_perf(all_hcas, NCCL_IB_HCA=listed, NCCL_TOPO_FILE="")
+                found = re.findall(r"\[\d+\] (\S+) InfiniBand", output)
+                self.assertEqual(sorted(set(found)), ports.split(), listed)
+        self.assertIsNone(self.printed_list([("mlx5_0+mlx5_1", 1)]))
+
+    def test_file_that_nccl_refuses_is_named_before_nccl_fails(self):
+        with open(f"{TOPOLOGIES}/nccl-hgx-4nic.xml", encoding="utf-8") as file:
+            text = file.read().replace("\n    <pci", "\n\t<pci", 1)
+        with tempfile.NamedTemporaryFile("w", suffix=".xml") as refused:
+            refused.write(text)
+            refused.flush()
+            output = self.run_perf(devices(), NCCL_TOPO_FILE=refused.name)
+        self.assertIn(f"[nccl-fails] : {refused.name}:4: NCCL refuses this as its topology file, and fails: a tab", output)
+
     def test_topo_lists_a_port_that_is_down_once(self):
         down = {"kind": "port_down", "device": "mlx5_1", "at_s": 0}
         output = self.run_topo(devices(), faults=[down])

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdlib>
-#include <cstring>
 #include <utility>
 
 namespace gdr::topology {
@@ -48,41 +47,38 @@ std::string named(char c) {
 
 constexpr char kUnclosed[] = "close it";
 constexpr char kShorter[] = "shorten it";
+constexpr char kFewer[] = "remove devices that the job does not use";
 
 class NcclParser {
  public:
   explicit NcclParser(std::string_view text) : text_(text) {}
 
-  std::vector<NcclRemark> run() {
+  std::vector<NcclDiagnostic> run() {
     while (read_next()) {
     }
-    return std::move(remarks_);
+    return std::move(diagnostics_);
   }
 
  private:
   enum class Type { kEnd, kOpen, kClose, kSingle };
-  struct Attribute {
-    std::string key, value;
-    bool has_value = false;
-  };
   struct Element {
     Type type = Type::kEnd;
     std::string name;
-    std::vector<Attribute> attributes;
+    std::string version;
     size_t at = 0;  // of its '<'
     bool is_known = false;
     size_t children = 0;
   };
 
-  bool refuse(size_t at, std::string text, std::string fix) {
-    remark(true, at, std::move(text), std::move(fix));
-    return false;
-  }
-
-  void remark(bool refused, size_t at, std::string text, std::string fix) {
+  void report(bool refused, size_t at, std::string text, std::string fix) {
     const auto end = text_.begin() + static_cast<ptrdiff_t>(std::min(at, text_.size()));
     const auto line = static_cast<int>(1 + std::count(text_.begin(), end, '\n'));
-    remarks_.push_back({refused, line, std::move(text), std::move(fix)});
+    diagnostics_.push_back({refused, line, std::move(text), std::move(fix)});
+  }
+
+  bool refuse(size_t at, std::string text, std::string fix) {
+    report(true, at, std::move(text), std::move(fix));
+    return false;
   }
 
   bool get(char* c) {
@@ -91,22 +87,16 @@ class NcclParser {
     return true;
   }
 
-  // Reads a name or, where `attribute` is given, also the value behind it; *last is the character
-  // behind that.
-  bool read_token(Attribute* attribute, std::string* name, char* last) {
+  // Reads a name up to *last.
+  bool read_name(std::string* name, char* last) {
     const size_t from = at_;
     while (get(last)) {
-      if (*last == '=') {
-        if (attribute == nullptr) {
-          return refuse(from, "'=' within the name of an element or the first word of a comment",
-                        "put one blank in front of the attribute or behind <!--");
-        }
-        return read_value(&attribute->value, last) && (attribute->has_value = true);
-      }
+      if (*last == '=') return true;
       if (name->size() > kMostText) {
         return refuse(from, "a name of more than 253 characters", kShorter);
       }
-      if (std::strchr(" >/\n\r", *last) != nullptr && *last != '\0') return true;
+      if (*last == ' ' || *last == '>' || *last == '/' || *last == '\n' || *last == '\r')
+        return true;
       *name += *last;
     }
     return false;
@@ -116,33 +106,26 @@ class NcclParser {
   // its buffer where the value is too long.
   bool read_value(std::string* value, char* last) {
     const size_t from = at_;
-    char quote = 0;
-    if (!get(&quote)) return false;
-    if (quote != '"' && quote != '\'') {
-      return refuse(from, named(quote) + " behind '=', where NCCL expects a quote",
-                    "write NAME=\"VALUE\", without blanks around '='");
+    if (!get(last)) return false;
+    if (*last != '"') {
+      return refuse(
+          from,
+          named(*last) + " behind '=', where NCCL expects a double quote (2.27: or a single one)",
+          "write NAME=\"VALUE\", without blanks around '='");
     }
-    for (char c = 0; get(&c);) {
-      if (c == quote) return check_quote(from, quote) && get(last);
+    while (get(last)) {
+      if (*last == '"') return get(last);
       if (value->size() >= kMostText) {
         return refuse(from, "a value of more than 253 characters", kShorter);
       }
-      *value += c;
+      *value += *last;
     }
     return false;
   }
 
-  bool check_quote(size_t at, char quote) {
-    return quote == '"' || refuse(at,
-                                  "a value in single quotes, which NCCL before 2.27 reads on "
-                                  "to the next double quote",
-                                  "use double quotes");
-  }
-
-  // `start` is what was read behind "<!--", and `next` the character behind that.
-  bool skip_comment(size_t from, const std::string& start, char next) {
-    std::string end = "..." + start + next;
-    end.erase(0, end.size() - 3);
+  // `start` is what was read of it.
+  bool skip_comment(size_t from, const std::string& start) {
+    std::string end = (".." + start).substr(start.size() - 1);
     while (end != "-->") {
       if (at_ == text_.size()) return refuse(from, "a comment that does not end", kUnclosed);
       end = end.substr(1) + text_[at_++];
@@ -163,51 +146,44 @@ class NcclParser {
             element->at, named(c) + ", where NCCL expects the next element",
             c == '\t' ? "use blanks instead of tabs" : "remove all text between elements");
       }
-      if (!read_token(nullptr, &element->name, &c)) return false;
-      if (element->name.compare(0, 3, "!--") != 0) return read_rest(element, c);
-      if (!skip_comment(element->at, element->name.substr(3), c)) return false;
+      if (!read_name(&element->name, &c)) return false;
+      if (c == '=') {
+        return refuse(element->at, "'=' within the first word of an element or a comment",
+                      "put one blank behind that word, or behind <!--");
+      }
+      if (!element->name.starts_with("!--")) return read_rest(element, c);
+      if (!skip_comment(element->at, element->name.substr(3) + c)) return false;
     }
   }
 
   bool read_rest(Element* element, char c) {
-    if (element->name.empty() && c == '/') {
-      element->type = Type::kClose;
-      if (!read_token(nullptr, &element->name, &c)) return false;
-    } else {
-      element->type = Type::kOpen;
-      if (!read_attributes(element, &c)) return false;
+    element->type = element->name.empty() && c == '/' ? Type::kClose : Type::kOpen;
+    if (element->type == Type::kOpen && !read_attributes(element, &c)) return false;
+    if (c == '/') {
+      if (element->type == Type::kOpen) element->type = Type::kSingle;
       std::string ignored;
-      if (c == '/') {
-        element->type = Type::kSingle;
-        if (!read_token(nullptr, &ignored, &c)) return false;
-      }
+      if (!read_name(element->type == Type::kClose ? &element->name : &ignored, &c)) return false;
     }
-    return c == '>' || refuse(at_ - 1, fix_and_text(element->name, c).first,
-                              fix_and_text(element->name, c).second);
-  }
-
-  static std::pair<std::string, std::string> fix_and_text(const std::string& name, char c) {
-    const bool is_prologue = name.starts_with("?") || name.starts_with("!");
-    return {named(c) + " within <" + name + ">, where NCCL expects '>' or one blank",
-            is_prologue ? "remove this line" : "write the element on one line, with single blanks"};
+    if (c == '>') return true;
+    const bool is_prologue = element->name.starts_with("?") || element->name.starts_with("!");
+    return refuse(
+        at_ - 1, named(c) + " within <" + element->name + ">, where NCCL expects '>'",
+        is_prologue ? "remove this line" : "write the element on one line, with single blanks");
   }
 
   bool read_attributes(Element* element, char* c) {
-    while (*c == ' ') {
-      Attribute one;
-      if (!read_token(&one, &one.key, c)) return false;
-      if (!one.key.empty() && !one.has_value) {
-        remark(false, at_ - 1, "NCCL takes " + one.key + " of <" + element->name + "> for empty",
-               "write " + one.key + "=\"VALUE\", without blanks around '='");
+    for (size_t count = 0; *c == ' '; ++count) {
+      std::string key, value;
+      if (!read_name(&key, c)) return false;
+      const bool has_value = *c == '=';
+      if (has_value && !read_value(&value, c)) return false;
+      if (key == "version" && count < kMostAttributes && element->version.empty()) {
+        element->version = value;
       }
-      if (element->attributes.size() < kMostAttributes) {
-        element->attributes.push_back(std::move(one));
-      } else if (!one.key.empty()) {
-        remark(false, at_ - 1,
-               "NCCL ignores " + one.key + " of <" + element->name +
-                   ">: it reads 16 attributes, and each second blank is one",
-               "remove blanks or attributes");
-      }
+      if (key.empty() || (has_value && count < kMostAttributes)) continue;
+      report(false, at_ - 1, "NCCL ignores the value of " + key + " in <" + element->name + ">",
+             "write NAME=\"VALUE\" without blanks around '=', and at most 16 of them, with single "
+             "blanks");
     }
     return true;
   }
@@ -215,8 +191,7 @@ class NcclParser {
   // Returns false at the end of the file, and where NCCL refuses it.
   bool read_next() {
     if (nodes_ > kMostNodes) {
-      return refuse(at_, "more than 255 elements that NCCL knows (before 2.21: 1023)",
-                    "remove devices that the job does not use, or make one file for each host");
+      return refuse(at_, "more than 255 elements (before 2.21: 1023)", kFewer);
     }
     Element element;
     if (!read_element(&element)) return false;
@@ -236,52 +211,43 @@ class NcclParser {
 
   bool open(Element element) {
     Element* parent = open_.empty() ? nullptr : &open_.back();
-    const bool in_known = parent == nullptr || parent->is_known;
-    element.is_known = in_known && is_place(parent == nullptr ? "" : parent->name, element.name);
-    if (element.is_known) {
-      if (parent != nullptr && ++parent->children > kMostChildren) {
-        return refuse(
-            element.at,
-            "more than 128 elements in one <" + parent->name + ">, which NCCL before 2.30 refuses",
-            "remove devices that the job does not use");
+    element.is_known = (parent == nullptr || parent->is_known) &&
+                       is_place(parent == nullptr ? "" : parent->name, element.name);
+    if (!element.is_known) {
+      const std::string parents = parents_of(element.name);
+      if (!parents.empty()) {
+        report(false, element.at, "NCCL ignores a <" + element.name + "> outside " + parents,
+               "move it into one");
       }
-      ++nodes_;
-      if (element.name == "system" && !check_version(element)) return false;
-    } else if (const std::string parents = parents_of(element.name); !parents.empty()) {
-      remark(false, element.at, "NCCL ignores a <" + element.name + "> outside " + parents,
-             "move it into one");
+    } else if (++nodes_; parent != nullptr && ++parent->children > kMostChildren) {
+      return refuse(element.at,
+                    "more than 128 elements in one <" + parent->name + "> (before 2.30)", kFewer);
+    } else if (parent == nullptr && std::strtol(element.version.c_str(), nullptr, 0) != 1) {
+      return refuse(element.at, "<system> is not of version 1", "write <system version=\"1\">");
     }
     if (element.type != Type::kSingle) open_.push_back(std::move(element));
     return true;
-  }
-
-  bool check_version(const Element& system) {
-    const auto version = std::find_if(system.attributes.begin(), system.attributes.end(),
-                                      [](const Attribute& one) { return one.key == "version"; });
-    if (version != system.attributes.end() &&
-        std::strtol(version->value.c_str(), nullptr, 0) == 1) {
-      return true;
-    }
-    return refuse(system.at, "<system> is not of version 1", "write <system version=\"1\">");
   }
 
   const std::string_view text_;
   size_t at_ = 0;
   size_t nodes_ = 0;
   std::vector<Element> open_;
-  std::vector<NcclRemark> remarks_;
+  std::vector<NcclDiagnostic> diagnostics_;
 };
 
 }  // namespace
 
-std::vector<NcclRemark> nccl_remarks(std::string_view text) { return NcclParser(text).run(); }
+std::vector<NcclDiagnostic> nccl_diagnostics(std::string_view text) {
+  return NcclParser(text).run();
+}
 
-Findings nccl_findings(const std::string& file, const std::vector<NcclRemark>& remarks) {
+Findings nccl_findings(const std::string& file, const std::vector<NcclDiagnostic>& diagnostics) {
   Findings findings;
-  for (auto one = remarks.begin(); one != remarks.end(); ++one) {
-    auto is_same = [&](const NcclRemark& other) { return other.text == one->text; };
-    if (std::any_of(remarks.begin(), one, is_same)) continue;
-    const auto more = std::count_if(one, remarks.end(), is_same) - 1;
+  for (auto one = diagnostics.begin(); one != diagnostics.end(); ++one) {
+    auto is_same = [&](const NcclDiagnostic& other) { return other.text == one->text; };
+    if (std::any_of(diagnostics.begin(), one, is_same)) continue;
+    const auto more = std::count_if(one, diagnostics.end(), is_same) - 1;
     const std::string place = file + ":" + std::to_string(one->line) + ": ";
     const std::string text =
         one->text + (more > 0 ? " (and in " + std::to_string(more) + " other places)" : "");

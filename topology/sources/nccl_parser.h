@@ -15,17 +15,17 @@
 namespace gdr::topology {
 
 // A place where NCCL does not read what an XML library reads.
-struct NcclRemark {
+struct NcclDiagnostic {
   bool refused = false;  // NCCL stops there and fails; else it reads on, and ignores something
   int line = 0;          // from 1
   std::string text;      // "a tab, where NCCL expects the next element"
   std::string fix;
 };
 
-// Returns the remarks on the text of a file, of which only the last can be a refusal.
-std::vector<NcclRemark> nccl_remarks(std::string_view text);
+// Returns the diagnostics on the text of a file. Only the last can say that NCCL refuses it.
+std::vector<NcclDiagnostic> nccl_diagnostics(std::string_view text);
 
 // Returns them as findings, those of one text as one, with the file and line in front.
-Findings nccl_findings(const std::string& file, const std::vector<NcclRemark>& remarks);
+Findings nccl_findings(const std::string& file, const std::vector<NcclDiagnostic>& diagnostics);
 
 }  // namespace gdr::topology

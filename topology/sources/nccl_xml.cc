@@ -54,7 +54,10 @@ class NcclXmlReader {
   Status read_nets(const pugi::xml_node& nic, const Attachment& at);
   Status read_net(const pugi::xml_node& net, Hca hca);
   bool precede_by_data_direct(const Hca& hca);
-  void remark_on(const pugi::xml_node& pci, const Bdf& bdf, bool is_looked_up);
+  void note(const pugi::xml_node& node, std::string text, std::string fix) {
+    diagnostics_.push_back({false, xml_.line_of(node), std::move(text), std::move(fix)});
+  }
+  void diagnose(const pugi::xml_node& pci, const Bdf& bdf, bool is_looked_up);
   void add_nic(const pugi::xml_node& pci, const Attachment& at);
   void drop_merged_nics();
   void add_findings();
@@ -75,7 +78,7 @@ class NcclXmlReader {
   int order_ = 0;
   std::set<Bdf> seen_;  // functions of GPUs and HCAs
   std::vector<pugi::xml_node> nets_;
-  std::vector<NcclRemark> remarks_;
+  std::vector<NcclDiagnostic> diagnostics_;
   // The virtual NICs among the HCAs, by name, with the HCAs that they are made of.
   std::map<std::string, std::vector<std::string>> merged_;
   Machine machine_;
@@ -219,34 +222,30 @@ void NcclXmlReader::drop_merged_nics() {
 
 // NCCL looks GPUs and NICs without a <net> up by the text of their address (int64ToBusId in its
 // src/misc/utils.cc, xmlFindTagKv): an entry in another spelling is not found.
-void NcclXmlReader::remark_on(const pugi::xml_node& pci, const Bdf& bdf, bool is_looked_up) {
-  const std::string busid = pci.attribute("busid").value();
-  if (is_looked_up && busid != bdf.to_string()) {
-    remarks_.push_back({false, xml_.line_of(pci),
-                        "NCCL does not find the device " + bdf.to_string() + " by busid=\"" +
-                            busid + "\", and places it by /sys",
-                        "write busid=\"" + bdf.to_string() + "\""});
+void NcclXmlReader::diagnose(const pugi::xml_node& pci, const Bdf& bdf, bool is_looked_up) {
+  const std::string busid = pci.attribute("busid").value(), right = bdf.to_string();
+  if (is_looked_up && busid != right) {
+    note(pci, "NCCL does not find " + right + " by busid=\"" + busid + "\", and places it by /sys",
+         "write busid=\"" + right + "\"");
   }
   if (const std::string odd = odd_speed(pci); !odd.empty()) {
-    char right[32];
-    std::snprintf(right, sizeof(right), "%.1f GT/s PCIe", gt_per_s(odd));
-    remarks_.push_back({false, xml_.line_of(pci),
-                        "NCCL does not know link_speed=\"" + odd + "\", and takes 8 GT/s",
-                        std::string("write link_speed=\"") + right + "\", as Linux does"});
+    char known[32];
+    std::snprintf(known, sizeof(known), "%.1f GT/s PCIe", gt_per_s(odd));
+    note(pci, "NCCL does not know link_speed=\"" + odd + "\", and takes 8 GT/s",
+         std::string("write link_speed=\"") + known + "\", as Linux does");
   }
-  std::set<std::pair<std::string, std::string>> gpus;  // rank and partition
+  // Ranks that share a GPU, and partitions of it, have an element each.
+  std::set<std::pair<std::string, std::string>> gpus;
   std::set<std::string> devs;
-  int count = 0;
+  size_t count = 0;
   for (const pugi::xml_node& gpu : pci.children("gpu")) {
     gpus.emplace(gpu.attribute("rank").value(), gpu.attribute("mlopart").value());
     if (!gpu.attribute("mlopart")) devs.insert(gpu.attribute("dev").value());
     ++count;
   }
-  if (static_cast<int>(gpus.size()) < count || devs.size() > 1) {
-    remarks_.push_back({false, xml_.line_of(pci),
-                        "the " + std::to_string(count) + " <gpu> of one <pci> are one GPU to NCCL",
-                        "give each GPU a <pci> of its own address"});
-  }
+  if (gpus.size() == count && devs.size() <= 1) return;
+  note(pci, "the " + std::to_string(count) + " <gpu> of one <pci> are one GPU to NCCL",
+       "give each GPU a <pci> of its own address");
 }
 
 Status NcclXmlReader::read_pci(const pugi::xml_node& pci, const Attachment& at) {
@@ -259,7 +258,7 @@ Status NcclXmlReader::read_pci(const pugi::xml_node& pci, const Attachment& at) 
   bool gpu = is_gpu(pci, *bdf, class_code);
   bool nic = is_nic(pci, *bdf, class_code);
   const bool is_looked_up = gpu || (nic && !pci.child("nic").child("net"));
-  remark_on(pci, *bdf, is_looked_up);
+  diagnose(pci, *bdf, is_looked_up);
   if (selection_.is_live() && is_looked_up && busid != bdf->to_string()) return {};
   if ((gpu || nic) && !seen_.insert(*bdf).second) {
     return xml_.error_at(pci, "there is a second <pci> with busid " + busid);
@@ -277,9 +276,9 @@ void NcclXmlReader::add_findings() {
   const bool is_rccl = std::any_of(machine_.gpus.begin(), machine_.gpus.end(),
                                    [](const Gpu& gpu) { return gpu.ids.vendor == kAmd; });
   if (is_rccl) return;
-  std::vector<NcclRemark> remarks = nccl_remarks(xml_.text());
-  remarks.insert(remarks.begin(), remarks_.begin(), remarks_.end());
-  machine_.findings = nccl_findings(xml_.name(), remarks);
+  std::vector<NcclDiagnostic> diagnostics = nccl_diagnostics(xml_.text());
+  diagnostics.insert(diagnostics.begin(), diagnostics_.begin(), diagnostics_.end());
+  machine_.findings = nccl_findings(xml_.name(), diagnostics);
 }
 
 Status NcclXmlReader::read_children(const pugi::xml_node& node, const Attachment& at) {
@@ -407,7 +406,7 @@ Findings nccl_file_findings(const std::string& file) {
   }
   const Result<Machine> machine = nccl_xml(file);
   if (machine) return machine->findings;
-  Findings findings = nccl_findings(file, nccl_remarks(*text));
+  Findings findings = nccl_findings(file, nccl_diagnostics(*text));
   if (findings.empty() || findings.back().severity != Severity::kError) {
     findings.insert(findings.begin(), {FindingKind::kTopologyFile, Severity::kWarning, "",
                                        machine.error().text, "correct the file"});

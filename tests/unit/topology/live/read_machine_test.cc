@@ -99,6 +99,19 @@ TEST_F(ReadMachine, GpusOfFileAndSysfs_ThoseThatArePresentCount) {
   EXPECT_EQ(machine.switches[machine.gpus[1].at.parent].bdf.to_string(), "0000:01:00.0");
 }
 
+// NCCL looks a device up by the text of its address, so that /sys places it.
+TEST_F(ReadMachine, DeviceInAnotherSpelling_IsNotFoundInTheFile) {
+  gpu("0000:00:1b.0", false);
+  for (const char* busid : {"0000:00:1B.0", "00000000:00:1b.0", "00:1b.0"}) {
+    findings_.clear();
+    Machine machine = read(file(pci(busid)));
+    ASSERT_EQ(machine.gpus.size(), 1u) << busid;
+    EXPECT_EQ(machine.gpus[0].at.parent, -1) << busid;
+    EXPECT_THAT(warnings(), ElementsAre(HasSubstr("does not find 0000:00:1b.0")));
+  }
+  EXPECT_EQ(read(file(pci("0000:00:1b.0"))).gpus.at(0).at.parent, 0);
+}
+
 // As in the files of some clouds: NCCL finds a device by its address, and takes the file's node.
 TEST_F(ReadMachine, DeviceWithoutClassInTheFile_IsWhereTheFileHasIt) {
   gpu("0000:00:06.0", false);

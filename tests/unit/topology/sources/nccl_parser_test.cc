@@ -21,12 +21,12 @@ std::string repeated(int count, const std::string& text) {
   return all;
 }
 
-// "3: a tab, ..." of the refusal or of the last remark; "" where NCCL reads everything.
+// The last one, "3: a tab, ...", if it is of the kind asked for; "" where NCCL reads everything.
 std::string last_of(const std::string& text, bool refused) {
-  const std::vector<NcclRemark> remarks = nccl_remarks(text);
-  if (remarks.empty() || remarks.back().refused != refused) return "";
-  EXPECT_NE(remarks.back().fix, "");
-  return std::to_string(remarks.back().line) + ": " + remarks.back().text;
+  const std::vector<NcclDiagnostic> diagnostics = nccl_diagnostics(text);
+  if (diagnostics.empty() || diagnostics.back().refused != refused) return "";
+  EXPECT_NE(diagnostics.back().fix, "");
+  return std::to_string(diagnostics.back().line) + ": " + diagnostics.back().text;
 }
 
 TEST(NcclParser, EachKindOfFileThatNcclRefuses_HasItsLine) {
@@ -36,7 +36,7 @@ TEST(NcclParser, EachKindOfFileThatNcclRefuses_HasItsLine) {
       {"<!DOCTYPE system>\n" + cpu_with(""), "1: <!DOCTYPE> does not end"},
       {"\xef\xbb\xbf" + cpu_with(""), "1: a byte that is no character, where"},
       {cpu_with("\t" + pci), "3: a tab, where NCCL expects the next element"},
-      {cpu_with("<pci\tbusid=\"0000:10:00.0\"/>"), "3: '=' within the name of an element"},
+      {cpu_with("<pci\tbusid=\"0000:10:00.0\"/>"), "3: '=' within the first word"},
       {cpu_with("<pci busid=\"0\"\tclass=\"0\"/>"), "3: a tab within <pci>"},
       {cpu_with("<pci busid=\"0\"\n class=\"0\"/>"), "3: the end of the line within <pci>"},
       {cpu_with("<pci busid=\"0\"\r\n class=\"0\"/>"), "3: the end of the line within <pci>"},
@@ -45,8 +45,8 @@ TEST(NcclParser, EachKindOfFileThatNcclRefuses_HasItsLine) {
       {cpu_with("<pci busid= \"0\"/>"), "3: a blank behind '='"},
       {cpu_with("<pci busid = \"0\"/>"), "3: a blank behind '='"},
       {cpu_with("<pci busid=0/>"), "3: '0' behind '='"},
-      {cpu_with("<pci busid='0'/>"), "3: a value in single quotes"},
-      {cpu_with("<!--a=1 -->"), "3: '=' within the name of an element or the first word"},
+      {cpu_with("<pci busid='0'/>"), "3: ''' behind '=', where NCCL expects a double"},
+      {cpu_with("<!--a=1 -->"), "3: '=' within the first word"},
       {cpu_with("<!-- "), "3: a comment that does not end"},
       {cpu_with("<pci></cpu>"), "3: </cpu>, where <pci> is open"},
       {cpu_with("<pci></pci >"), "3: a blank within <pci>"},
@@ -59,17 +59,19 @@ TEST(NcclParser, EachKindOfFileThatNcclRefuses_HasItsLine) {
       {"<system version=\"2\">\n</system>\n", "1: <system> is not of version 1"},
       {kHead, "2: <cpu> does not end"},
       {kHead + std::string("<pci busid=\"00"), "3: the file ends within an element"}};
-  for (const auto& [text, remark] : refused) EXPECT_THAT(last_of(text, true), HasSubstr(remark));
+  for (const auto& [text, diagnostic] : refused)
+    EXPECT_THAT(last_of(text, true), HasSubstr(diagnostic));
 }
 
-TEST(NcclParser, WhatNcclIgnores_IsARemark) {
+TEST(NcclParser, WhatNcclIgnores_IsADiagnostic) {
   const std::pair<std::string, const char*> ignored[] = {
-      {"<pci busid =\"0\"/>", "3: NCCL takes busid of <pci> for empty"},
-      {"<pci a=\"1\"" + repeated(15, "  b=\"1\"") + "/>", "3: NCCL ignores b of <pci>"},
+      {"<pci busid =\"0\"/>", "3: NCCL ignores the value of busid in <pci>"},
+      {"<pci a=\"1\"" + repeated(15, "  b=\"1\"") + "/>",
+       "3: NCCL ignores the value of b in <pci>"},
       {"<pci busid=\"0\">\n<net name=\"a\"/></pci>", "4: NCCL ignores a <net> outside <nic>"},
       {"<node><pci busid=\"0\"/></node>", "3: NCCL ignores a <pci> outside <cpu> or <pci>"}};
-  for (const auto& [elements, remark] : ignored) {
-    EXPECT_THAT(last_of(cpu_with(elements), false), HasSubstr(remark));
+  for (const auto& [elements, diagnostic] : ignored) {
+    EXPECT_THAT(last_of(cpu_with(elements), false), HasSubstr(diagnostic));
   }
 }
 
@@ -77,10 +79,11 @@ TEST(NcclParser, WhatNcclReads_IsFine) {
   for (const std::string elements :
        {"", "<!-- a=1 > -- -->", "<!---->", "<pci busid=\"0\" />", "<pci  busid=\"0\"></pci>",
         "\r\n<pci busid=\"it's\"/>\r\n", "<other a=\"1\"><more/></other>"}) {
-    EXPECT_THAT(nccl_remarks(cpu_with(elements)), IsEmpty()) << elements;
+    EXPECT_THAT(nccl_diagnostics(cpu_with(elements)), IsEmpty()) << elements;
   }
-  EXPECT_THAT(nccl_remarks(cpu_with(repeated(2, "<pci busid=\"" + repeated(253, "0") + "\"/>"))),
-              IsEmpty());
+  EXPECT_THAT(
+      nccl_diagnostics(cpu_with(repeated(2, "<pci busid=\"" + repeated(253, "0") + "\"/>"))),
+      IsEmpty());
 }
 
 // The project's own files are read by NCCL, but for that of its AMD counterpart.
