@@ -217,7 +217,7 @@ class NcclParser {
       const std::string parents = parents_of(element.name);
       if (!parents.empty()) {
         report(false, element.at, "NCCL ignores a <" + element.name + "> outside " + parents,
-               "move it into one");
+               "move it into " + parents);
       }
     } else if (++nodes_; parent != nullptr && ++parent->children > kMostChildren) {
       return refuse(element.at,

@@ -87,6 +87,12 @@ TEST_F(DoctorFrom, MachineWithoutAnHca_ExitsWith1) {
   EXPECT_THAT(result.out, HasSubstr("the machine shows no HCA"));
 }
 
+TEST_F(DoctorFrom, FileThatNcclRefuses_ExitsWith1AndNamesTheLine) {
+  const Printed result = judge("--from " + copy("tab.xml", kMachine, "    <pci", "\t<pci"));
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.out, HasSubstr("tab.xml:4: NCCL refuses this as its topology file"));
+}
+
 TEST_F(DoctorFrom, SettingThatLeavesGpusWorseOff_IsNamedWithItsValue) {
   setenv("NCCL_IB_HCA", "mlx5_0,mlx5_1", 1);
   const Printed result = judge("--check rails --from " + known(kMachine));

@@ -47,13 +47,22 @@ ReachRemedy reach_remedy(const RailDecision& decision, const std::vector<size_t>
           *level != PathClass::kSys};
 }
 
+bool has_unknown_numa(const Machine& machine, const topology::Attachment& at) {
+  return at.numa < 0 || machine.numa_nodes[static_cast<size_t>(at.numa)].id < 0;
+}
+
 // Where a GPU and its rail meet, in words.
-const char* meeting_text(PathClass path) {
-  switch (path) {
+const char* meeting_text(const RailDecision& decision, size_t gpu) {
+  const Machine& machine = decision.machine;
+  const topology::PortRef port = decision.plan.first_rail_of(gpu)->port;
+  switch (decision.plan.gpus[gpu].path) {
     case PathClass::kPhb:
       return "GPU and HCA meet only at the CPU (PHB)";
     case PathClass::kSys:
-      return "GPU and HCA are on different NUMA nodes (SYS)";
+      return has_unknown_numa(machine, machine.gpus[gpu].at) ||
+                     has_unknown_numa(machine, hca_of(machine, port).at)
+                 ? "the NUMA node of GPU or HCA is unknown (SYS)"
+                 : "GPU and HCA are on different NUMA nodes (SYS)";
     default:
       return "GPU and HCA are too far apart";
   }
@@ -191,7 +200,7 @@ void judge_reach(const Host& host, Findings* found) {
     found->push_back({FindingKind::kGdrReach, severity, short_list(gpu_labels(gpus)),
                       "no GPUDirect RDMA with the own rail (" +
                           short_list({rails.begin(), rails.end()}) + "), " + consequence + ": " +
-                          meeting_text(path) + ", and " + reason,
+                          meeting_text(decision, gpus[0]) + ", and " + reason,
                       fix_of_reach(*host.inspection, path, gpus)});
   }
 }

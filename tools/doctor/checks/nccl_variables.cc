@@ -128,7 +128,7 @@ void judge_topology_file(const Host& host, Observations* seen) {
   const std::string file = named.value_or(host.path(defaults.default_topology_file).string());
   std::error_code error;
   if (!host.file.empty()) return;  // the file is judged, and not what its machine reads
-  if (std::filesystem::exists(file, error)) {
+  if (std::filesystem::is_regular_file(file, error)) {
     for (Finding& one : topology::nccl_file_findings(file)) {
       if (named.has_value()) one.subject = kName;
       seen->push_back(stopping_if_failed(observation_of(one)));
@@ -147,6 +147,8 @@ void judge_graph_file(const Host& host, Observations* seen) {
   const std::optional<std::string> file = file_of(host, kName);
   if (!file.has_value()) return;
   const std::string fix = unset_text(host, kName);
+  std::error_code error;
+  if (std::filesystem::is_fifo(*file, error)) return;  // reading it would block
   const Result<std::set<int>> gpus = topology::gpus_of_graph(*file);
   const auto known = static_cast<int>(gpu_count(host));
   const int last = gpus && !gpus->empty() ? *gpus->rbegin() : -1;

@@ -60,6 +60,10 @@ TEST(CheckRails, FixOfARailOutOfReach_IsTheLineThatChangesIt) {
   EXPECT_THAT(found_on(lopsided(), {}, settings),
               Contains(AllOf(HasSubstr("gdr-reach: GPU1: "), HasSubstr("different NUMA nodes"),
                              HasSubstr("export NCCL_NET_GDR_LEVEL=SYS allows it"))));
+  Machine unknown = lopsided();
+  unknown.numa_nodes[0].id = -1;
+  EXPECT_THAT(found_on(unknown, {}, settings),
+              Contains(HasSubstr("the NUMA node of GPU or HCA is unknown (SYS)")));
   settings.gdr_level = PathClass::kLoc;
   EXPECT_THAT(found_on(good_machine(), {}, settings),
               ElementsAre(AllOf(HasSubstr("gdr-reach: GPU0, "),
