@@ -71,6 +71,7 @@ class NcclParser {
   };
 
   void report(bool refused, size_t at, std::string text, std::string fix) {
+    if (!refused && diagnostics_.size() >= kMostNcclDiagnostics) return;
     const auto end = text_.begin() + static_cast<ptrdiff_t>(std::min(at, text_.size()));
     const auto line = static_cast<int>(1 + std::count(text_.begin(), end, '\n'));
     diagnostics_.push_back({refused, line, std::move(text), std::move(fix)});

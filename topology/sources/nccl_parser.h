@@ -6,6 +6,7 @@
 // to 2.30. Where releases differ, the strictest counts.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +14,9 @@
 #include "base/finding.h"
 
 namespace gdr::topology {
+
+// How many are reported of one file, since each costs a look at all of it.
+inline constexpr size_t kMostNcclDiagnostics = 100;
 
 // A place where NCCL does not read what an XML library reads.
 struct NcclDiagnostic {

@@ -15,6 +15,7 @@
 namespace gdr::topology {
 namespace {
 
+constexpr size_t kMostNets = 1024;  // that are compared with each other; NCCL reads 255 elements
 constexpr char kTextName[] = "NCCL XML";  // of a text that comes from no file
 
 // Returns the number that NCCL compares, which is 0 where a <cpu> has no host_hash.
@@ -55,6 +56,7 @@ class NcclXmlReader {
   Status read_net(const pugi::xml_node& net, Hca hca);
   bool precede_by_data_direct(const Hca& hca);
   void note(const pugi::xml_node& node, std::string text, std::string fix) {
+    if (diagnostics_.size() >= kMostNcclDiagnostics) return;
     diagnostics_.push_back({false, xml_.line_of(node), std::move(text), std::move(fix)});
   }
   void diagnose(const pugi::xml_node& pci, const Bdf& bdf, bool is_looked_up);
@@ -322,6 +324,7 @@ Result<Machine> NcclXmlReader::read(const pugi::xml_node& system, uint64_t host)
     nets_.push_back(net.node());
   }
   has_nets_ = !nets_.empty();
+  if (nets_.size() > kMostNets) nets_.clear();
   for (const pugi::xml_node& cpu : system.children("cpu")) {
     if (host_of(cpu) != host) continue;
     if (machine_.host.empty()) machine_.host = cpu.attribute("host_hash").value();
