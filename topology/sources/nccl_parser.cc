@@ -10,7 +10,7 @@ namespace {
 
 constexpr size_t kMostText = 253;      // characters of a name or value that fit (MAX_STR_LEN)
 constexpr size_t kMostNodes = 255;     // NCCL stops once 256 are full (NCCL_TOPO_XML_MAX_NODES)
-constexpr size_t kMostChildren = 128;  // MAX_SUBS; 640 from 2.30
+constexpr size_t kMostChildren = 128;  // MAX_SUBS; 640 from 2.29.7
 constexpr size_t kMostAttributes = 16;
 
 // Which elements NCCL looks for in which: it skips others with all that they contain.
@@ -222,7 +222,7 @@ class NcclParser {
       }
     } else if (++nodes_; parent != nullptr && ++parent->children > kMostChildren) {
       return refuse(element.at,
-                    "more than 128 elements in one <" + parent->name + "> (before 2.30)", kFewer);
+                    "more than 128 elements in one <" + parent->name + "> (before 2.29.7)", kFewer);
     } else if (parent == nullptr && std::strtol(element.version.c_str(), nullptr, 0) != 1) {
       return refuse(element.at, "<system> is not of version 1", "write <system version=\"1\">");
     }
