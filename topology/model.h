@@ -165,7 +165,7 @@ struct Machine {
   std::string source;  // what this was read from, for people: "hwloc 2.9.0"
   std::string host;    // the host's name, or NCCL's hash of it ("0x1234"); "" where unknown
   int hosts = 1;       // how many hosts the source describes; this machine is one of them
-  Findings findings;   // what is wrong with the source, such as a file that NCCL refuses
+  Findings findings;   // what the source leaves out or has wrong, and lines that NCCL refuses
   // Whether it was read from a NCCL topology file. NCCL then looks devices up there by address, so
   // the addresses that the plugin reports have to be those of the file.
   bool nccl_file = false;

@@ -130,7 +130,6 @@ Result<Inspection> inspect(const InspectOptions& options) {
   Result<Machine> machine = is_folder ? read_gathered(options.from, selection)
                                       : read_file(options.from, selection, options.host);
   if (!machine) return forward_error(machine);
-  findings.insert(findings.end(), machine->findings.begin(), machine->findings.end());
   if (machine->hosts > 1 && !options.host.has_value()) {
     findings.push_back({FindingKind::kSeveralHosts, Severity::kWarning, "",
                         "the file describes " + std::to_string(machine->hosts) +

@@ -233,11 +233,17 @@ std::string nccl_text(const RailDecision& decision) {
   return text + list("Assumptions", prediction.assumptions());
 }
 
-// Names the host where the source describes several.
-std::string host_text(const Machine& machine) {
-  if (machine.hosts <= 1) return "";
-  const std::string name = machine.host.empty() ? "one" : clean_text(machine.host) + ", one";
-  return fmt::format("Host {} of {} in the source\n\n", name, machine.hosts);
+// Names the host where the source describes several, and what is wrong with the source.
+std::string source_text(const Machine& machine) {
+  std::string text;
+  if (machine.hosts > 1) {
+    const std::string name = machine.host.empty() ? "one" : clean_text(machine.host) + ", one";
+    text = fmt::format("Host {} of {} in the source\n\n", name, machine.hosts);
+  }
+  for (const Finding& one : machine.findings) {
+    if (one.kind == FindingKind::kTopologySource) text += wrapped("", clean_text(one.text)) + "\n";
+  }
+  return text;
 }
 
 }  // namespace
@@ -245,12 +251,12 @@ std::string host_text(const Machine& machine) {
 std::string matrix_text(const RailDecision& decision,
                         const std::vector<transport::SkippedPort>& not_offered,
                         const std::string& map_origin) {
-  const std::string host = host_text(decision.machine);
+  const std::string source = source_text(decision.machine);
   if (decision.machine.gpus.empty() && decision.machine.hcas.empty()) {
-    return host + kNothing + excluded_text(decision, not_offered);
+    return source + kNothing + excluded_text(decision, not_offered);
   }
   const std::vector<TextRow> rows = matrix_rows(decision);
-  return host + aligned(rows, "") + legend(rows) + nic_legend(decision.machine) +
+  return source + aligned(rows, "") + legend(rows) + nic_legend(decision.machine) +
          rails_text(decision, map_origin) + excluded_text(decision, not_offered) +
          gpus_text(decision) + nccl_text(decision);
 }

@@ -28,6 +28,7 @@ RailPlan make_plan(const Machine& machine, const PathTable& paths, RailOptions o
 
 RailDecision decide(Machine machine, DecisionOptions options, Findings findings) {
   const std::optional<PathClass> level = level_of(options, &findings);
+  findings.insert(findings.end(), machine.findings.begin(), machine.findings.end());
   PathTable paths(machine);
   RailPlan plan = make_plan(machine, paths, std::move(options.rails), &findings);
   warn_of_slow_links(machine, plan, &findings);

@@ -149,7 +149,6 @@ Result<Machine> read_file(const std::string& file, const ReadOptions& options) {
 }
 
 void add_findings(const Machine& machine, const std::string& file, Findings* findings) {
-  findings->insert(findings->end(), machine.findings.begin(), machine.findings.end());
   if (machine.hosts == 1) return;
   findings->push_back({FindingKind::kSeveralHosts, Severity::kWarning, "",
                        "rails are those of the first of " + std::to_string(machine.hosts) +

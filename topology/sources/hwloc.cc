@@ -7,6 +7,7 @@
 #include <map>
 
 #include "topology/builder.h"
+#include "topology/cpu_mask.h"
 #include "topology/sources/hwloc_library.h"
 #include "topology/sources/nvlinks.h"
 #include "topology/sources/sysfs_files.h"
@@ -141,13 +142,15 @@ class HwlocReader {
   void add_gpu_links(const hwloc_distances_s& matrix);
   bool all_are_on_nvswitches() const;
   std::string cpu_mask(hwloc_const_bitmap_t cpus) const;
+  std::string cpus_of(hwloc_obj_t node);
+  void add_fault(std::string text, std::string fix);
   int numa_of(hwloc_obj_t object) const;
   fs::path sysfs_folder(const Bdf& bdf) const {
     return *sysfs_ / "bus" / "pci" / "devices" / bdf.to_string();
   }
   PciLink link_of(const Bdf& bdf) const;
-  PciPosition position(hwloc_obj_t function) const;
-  PciPosition live_position(const PciLocation& location) const;
+  PciPosition position(hwloc_obj_t function);
+  PciPosition live_position(const PciLocation& location);
   Gpu* gpu_of(hwloc_obj_t object);
 
   const HwlocLibrary& hwloc_;
@@ -190,6 +193,30 @@ std::string HwlocReader::cpu_mask(hwloc_const_bitmap_t cpus) const {
   return mask;
 }
 
+// One fault of a source is enough: the others are mostly the same at other devices.
+void HwlocReader::add_fault(std::string text, std::string fix) {
+  if (!machine_.findings.empty()) return;
+  machine_.findings.push_back(
+      {FindingKind::kTopologySource, Severity::kWarning, "", std::move(text), std::move(fix)});
+}
+
+// Returns the CPUs of a node. Where firmware has nodes that cut through packages, hwloc gives them
+// CPUs of others, while NCCL has those of sysfs.
+std::string HwlocReader::cpus_of(hwloc_obj_t node) {
+  std::string cpus = cpu_mask(node->cpuset);
+  if (!sysfs_) return cpus;
+  const std::string number = std::to_string(node->os_index);
+  std::string stated = first_line(*sysfs_ / "devices/system/node" / ("node" + number) / "cpumap");
+  const auto numbers = cpus_in(stated), given = cpus_in(cpus);
+  if (!numbers || numbers->empty() || !given) return cpus;
+  if (std::includes(numbers->begin(), numbers->end(), given->begin(), given->end())) return cpus;
+  add_fault("NUMA node " + number +
+                " has a part of the CPUs of a package or of another node, as firmware or a "
+                "hypervisor states it",
+            "update the firmware, or give the virtual machine other NUMA nodes");
+  return stated;
+}
+
 // Adds the NUMA nodes with CPUs. Nodes of HBM, CXL or GPU memory have none, and NCCL ignores them;
 // hwloc lets them have the CPUs of the node of DRAM beside them, which comes first.
 void HwlocReader::add_nodes() {
@@ -198,7 +225,7 @@ void HwlocReader::add_nodes() {
   }
   for (hwloc_obj_t node : nodes_) {
     if (node->cpuset == nullptr || hwloc_.bitmap_first(node->cpuset) < 0) continue;
-    std::string cpus = cpu_mask(node->cpuset);
+    std::string cpus = cpus_of(node);
     bool has_cpus_of_its_own = std::none_of(machine_.numa_nodes.begin(), machine_.numa_nodes.end(),
                                             [&](const NumaNode& one) { return one.cpus == cpus; });
     if (!has_cpus_of_its_own) continue;
@@ -260,7 +287,7 @@ PciLink HwlocReader::link_of(const Bdf& bdf) const {
   return function ? function->link : PciLink{};
 }
 
-PciPosition HwlocReader::position(hwloc_obj_t function) const {
+PciPosition HwlocReader::position(hwloc_obj_t function) {
   PciPosition position;
   for (hwloc_obj_t above = function->parent; above != nullptr; above = above->parent) {
     if (above->type != HWLOC_OBJ_BRIDGE) break;
@@ -278,6 +305,16 @@ PciPosition HwlocReader::position(hwloc_obj_t function) const {
     position.numa = numa_of(function);
     return position;
   }
+  // hwloc does not see bridges whose file `config` a copy of /sys or a container lacks.
+  std::error_code broken;
+  const fs::path folder = fs::canonical(sysfs_folder(bdf_of(function)), broken);
+  PciPosition by_path = pci_position(folder);
+  if (by_path.bridges.size() > position.bridges.size()) return by_path;
+  if (position.bridges.empty() && !by_path.host_bridge) {
+    add_fault("the bridges above " + bdf_of(function).to_string() +
+                  " are unknown: sysfs has neither their files `config` nor a link to the function",
+              "copy /sys with links, or run this on the machine");
+  }
   // NCCL reads a numa_node file, so that file decides where it exists.
   fs::path own = sysfs_folder(bdf_of(function));
   auto top = topmost_switch(position);
@@ -285,7 +322,7 @@ PciPosition HwlocReader::position(hwloc_obj_t function) const {
   return position;
 }
 
-PciPosition HwlocReader::live_position(const PciLocation& location) const {
+PciPosition HwlocReader::live_position(const PciLocation& location) {
   auto known = functions_.find(location.bdf);
   // hwloc leaves out PCI domains above 0xffff.
   return known != functions_.end() ? position(known->second) : pci_position(location.sysfs_path);

@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <optional>
 #include <string>
 
 #include "base/environment_swap.h"
@@ -62,6 +63,19 @@ Result<HwlocLibrary> load_once() {
   return api;
 }
 
+// Where firmware contradicts itself, hwloc asks on stderr for a report to its mailing list, and
+// every rank would print that; here it is a finding of the machine. hwloc 2 has no call for it, and
+// reads the variable once, at the first load in the process.
+class Quiet {
+ public:
+  Quiet() {
+    if (std::getenv("HWLOC_HIDE_ERRORS") == nullptr) variable_.emplace("HWLOC_HIDE_ERRORS", "2");
+  }
+
+ private:
+  std::optional<ScopedVariable> variable_;
+};
+
 enum class Plugins { kAllowed, kExcluded };
 
 int init_topology(const HwlocLibrary& library, Plugins plugins, hwloc_topology_t* topology) {
@@ -102,6 +116,7 @@ Result<HwlocTopology> load_live(const HwlocLibrary& library) {
                                            ", so hwloc would not read this machine: unset it");
     }
   }
+  const Quiet quiet;
   auto topology = create(library, Plugins::kExcluded);  // which the live machine does not need
   if (!topology) return topology;
   // Inside a training process nothing may open GPUs or displays (the first six components), or bind
@@ -125,6 +140,7 @@ Result<HwlocTopology> load_live(const HwlocLibrary& library) {
 
 Result<HwlocTopology> load_xml(const HwlocLibrary& library, const std::string& xml,
                                const std::string& name) {
+  const Quiet quiet;
   auto topology = create(library, Plugins::kAllowed);
   if (!topology) return topology;
   int size = static_cast<int>(xml.size() + 1);  // hwloc counts the NUL

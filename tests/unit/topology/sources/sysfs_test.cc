@@ -1,5 +1,7 @@
 #include "topology/sources/sysfs.h"
 
+#include <gmock/gmock.h>
+
 #include "tests/unit/topology/machine_checks.h"
 #include "tests/unit/topology/sources/made_sysfs.h"
 #include "topology/sources/hwloc.h"
@@ -334,14 +336,38 @@ TEST_F(HwlocOfSysfs, Live_Switch_EqualsSysfs) {
   EXPECT_EQ(live->hcas, sysfs.hcas);
 }
 
+// Node 0 has a CPU of the other package: hwloc says so on stderr and gives the node all CPUs.
+TEST_F(HwlocOfSysfs, Live_NodeThatCutsThroughPackages_IsAFaultOfTheSource) {
+  node(0, "00000007");
+  node(1, "00000008");
+  function("pci0000:15/0000:15:01.0", kGpuClass);
+  ::testing::internal::CaptureStderr();
+  auto live = hwloc_live();
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+  ASSERT_TRUE(live.has_value()) << live.error().text;
+  EXPECT_EQ(live->numa_nodes, read().numa_nodes);
+  ASSERT_EQ(live->findings.size(), 1u);
+  EXPECT_THAT(live->findings[0].text, ::testing::HasSubstr("NUMA node 0"));
+}
+
+TEST_F(HwlocOfSysfs, Live_EntryWithoutLink_IsAFaultOfTheSource) {
+  make_switch();
+  EXPECT_TRUE(checked(hwloc_live()).findings.empty());
+  const fs::path gpu = root_ / "bus/pci/devices/0000:19:00.0", folder = fs::canonical(gpu);
+  fs::remove(gpu);
+  fs::rename(folder, gpu);
+  EXPECT_THAT(checked(hwloc_live()).findings.at(0).text, ::testing::HasSubstr("0000:19:00.0"));
+}
+
+// Without the files `config`, from which hwloc learns what is below a bridge, and copies of /sys
+// may lack.
 TEST_F(HwlocOfSysfs, Live_SwitchBelowSwitch_EqualsSysfs) {
   std::string path = "pci0000:35";
   const char* const bridges[] = {"0000:35:01.0", "0000:36:00.0", "0000:37:00.0", "0000:38:00.0",
                                  "0000:39:00.0"};
   for (int i = 0; i < 5; ++i) {
     path += std::string("/") + bridges[i];
-    bridge_config(function(path, kBridge, "0x1000"), static_cast<char>(0x35 + i),
-                  static_cast<char>(0x36 + i), 0x3a);
+    function(path, kBridge, "0x1000");
   }
   function(path + "/0000:3a:00.0", kGpuClass);
   Machine sysfs = read();
