@@ -266,6 +266,11 @@ Outcome fleet_mode(const Request& request, View view) {
       const std::string text = json_text(decision, node.inspection->not_offered);
       outcome.results += Document::parse(text).dump() + "\n";
     } else {
+      for (const Finding& finding : decision.findings) {
+        const bool shows_less = finding.kind == FindingKind::kTopologySource ||
+                                finding.kind == FindingKind::kSeveralHosts;
+        if (shows_less) add_findings(node.name, {finding}, &outcome);
+      }
       summaries.push_back(summary_of(node.name, *node.inspection));
     }
   }

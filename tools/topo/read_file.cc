@@ -56,9 +56,8 @@ std::string wrong_host_text(const std::string& file, const std::string& host,
 }
 
 // Returns the machine of a host that is not the first.
-Result<Machine> other_host(const std::string& file, const topology::Selection& selection,
+Result<Machine> other_host(const std::string& file, Result<std::vector<Machine>> machines,
                            const std::string& host) {
-  Result<std::vector<Machine>> machines = topology::nccl_xml_hosts(file, selection);
   if (!machines) return forward_error(machines);
   std::vector<std::string> names;
   for (Machine& one : *machines) {
@@ -114,11 +113,15 @@ Result<Machine> read_file(const std::string& file, topology::Selection selection
   if (!format) return forward_error(format);
   const bool is_first = host_number(host.value_or("0")) == 0;
   if (*format == FileFormat::kNccl) {
-    return is_first ? topology::nccl_xml(file, selection) : other_host(file, selection, *host);
+    return is_first ? topology::nccl_xml(file, selection)
+                    : other_host(file, topology::nccl_xml_hosts(file, selection), *host);
+  }
+  if (*format == FileFormat::kNvidiaSmi) {
+    return is_first ? topology::nvidia_smi(file)
+                    : other_host(file, topology::nvidia_smi_hosts(file), *host);
   }
   if (!is_first) return fail(Code::kInvalidUsage, wrong_host_text(file, *host, {""}));
-  return *format == FileFormat::kHwloc ? topology::hwloc_xml(file, selection)
-                                       : topology::nvidia_smi(file);
+  return topology::hwloc_xml(file, selection);
 }
 
 Result<Machine> read_gathered(const std::string& folder, const topology::Selection& selection) {

@@ -48,13 +48,6 @@ TEST_F(TopoCommand, UnknownNewerRelease_IsNoted) {
               Not(HasSubstr("not known")));
 }
 
-TEST_F(TopoCommand, NcclVersionAsOfATagOrAPackage_IsAccepted) {
-  const std::string from = " --from " + known(kMachine);
-  EXPECT_THAT(run("--nccl-version v2.28.9" + from).out, HasSubstr("NCCL 2.28.9"));
-  EXPECT_THAT(run("--nccl-version 2.28.9+cuda12.9" + from).out, HasSubstr("NCCL 2.28.9"));
-  EXPECT_THAT(run("--nccl-version 2.30.8" + from).err, HasSubstr("NCCL 2.30.8 are not known"));
-}
-
 TEST_F(TopoCommand, HcaListThatAcceptsNothing_IsAnErrorThatListsTheHcas) {
   const Printed result = run("--hca mlx5_9 --from " + known(kMachine));
   EXPECT_EQ(result.code, 2);
@@ -71,13 +64,28 @@ TEST_F(TopoCommand, FolderWithoutSys_IsAnErrorWithAdvice) {
   EXPECT_THAT(result.err, HasSubstr("hwloc-gather-topology"));
 }
 
-TEST_F(TopoCommand, TextOfNvidiaSmi_IsRead) {
-  const std::string text =
-      "\tGPU0\tNIC0\tCPU Affinity\tNUMA Affinity\nGPU0\t X \tPXB\t0-7\t0\nNIC0\tPXB\t X \n"
-      "NIC Legend:\n  NIC0: mlx5_7\n";
-  const Printed result = run("--json --from " + write("smi.txt", text));
-  ASSERT_EQ(result.code, 0) << result.err;
-  EXPECT_EQ(Document::parse(result.out)["hcas"][0]["name"], "mlx5_7");
+TEST_F(TopoCommand, TextOfNvidiaSmiThatShowsLess_SaysSoInEveryForm) {
+  const std::string matrix =
+      "\tGPU0\tNIC0\tCPU Affinity\tNUMA Affinity\nGPU0\t X \tPXB\t0-7\tN/A\nNIC0\tPXB\t X \n";
+  const std::string from = " --from " + write("smi.txt",
+                                              "76 NICs found in the topology, only "
+                                              "displaying 1 in the matrix.\n" +
+                                                  matrix + matrix);
+  for (const char* form : {"", "--json", "--svg -"}) {
+    const Printed result = run(form + from);
+    EXPECT_EQ(result.code, 0) << result.err;
+    EXPECT_THAT(result.out, HasSubstr("shows 1 of 76 NICs")) << form;
+    EXPECT_THAT(result.err, HasSubstr("warning: nvidia-smi shows 1 of 76 NICs")) << form;
+    EXPECT_THAT(result.err, HasSubstr("describes 2 hosts, and this is the first")) << form;
+    EXPECT_THAT(run(form + from + " --host 1").out, Not(HasSubstr("76 NICs"))) << form;
+  }
+  const Document json = Document::parse(run("--json" + from).out);
+  EXPECT_TRUE(json["gpus"][0]["nvlinks"].is_null());
+  EXPECT_TRUE(json["gpus"][0]["numa_node"].is_null());
+  EXPECT_TRUE(json["numa_nodes"][0]["id"].is_null());
+  const Printed table = run(from + " --host all");
+  EXPECT_THAT(table.err, HasSubstr("shows 1 of 76 NICs"));
+  EXPECT_THAT(table.out, HasSubstr("smi.txt) #2 "));
 }
 
 TEST_F(TopoCommand, TextOfNvidiaSmi_MakesNoTopologyFile) {

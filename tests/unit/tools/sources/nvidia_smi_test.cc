@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 
+#include <sstream>
+
 #include "tests/unit/topology/machine_checks.h"
 #include "topology/path_class.h"
 
@@ -48,6 +50,104 @@ std::string row_of(const Machine& machine, size_t gpu) {
     row += display_name(paths.gpu_hca(gpu, hca), machine.gpus[gpu].at, machine.hcas[hca].at);
   }
   return row;
+}
+
+// Returns the text with `before` in front of each line and `after` behind it.
+std::string framed(const std::string& text, const std::string& before,
+                   const std::string& after = "") {
+  std::istringstream lines(text);
+  std::string framed;
+  for (std::string line; std::getline(lines, line);) framed += before + line + after + "\n";
+  return framed;
+}
+
+constexpr char kPair[] =
+    "\tGPU0\tGPU1\tNIC0\tCPU Affinity\tNUMA Affinity\n"
+    "GPU0\t X \tNODE\tPIX\t0-31\t0\nGPU1\tNODE\t X \tNODE\t0-31\t0\nNIC0\tPIX\tNODE\t X \n";
+
+// `topo -mp` has no NVLinks, and no line of them in its legend.
+TEST(NvidiaSmi, Read_NvLinks_AreKnownWhereACellOrTheLegendHasThem) {
+  const std::string pair = kPair;
+  EXPECT_FALSE(read_smi(pair).gpu_links_known);
+  EXPECT_FALSE(read_smi(pair + "Legend:\n  X    = Self\n  PIX  = ...\n").gpu_links_known);
+  EXPECT_THAT(read_smi(pair).source, HasSubstr("NVLinks"));
+  EXPECT_TRUE(read_smi(pair + "Legend:\n  NV#  = Connection ...\n").gpu_links_known);
+  EXPECT_TRUE(read_smi("GPU0 GPU1 CPU Affinity\nGPU0 X NV1 0\nGPU1 NV1 X 0\n").gpu_links_known);
+}
+
+TEST(NvidiaSmi, Read_TextThatLacksDevices_SaysSo) {
+  const std::string note = "9 NICs found in the topology, only displaying 1 in the matrix.\n";
+  EXPECT_THAT(read_smi(note + kPair).source, HasSubstr("1 of 9 NICs"));
+  EXPECT_TRUE(read_smi(kPair + note + kPair).findings.empty());
+  EXPECT_THAT(read_smi("GPU0 GPU1\nGPU0 X SYS\nGPU1 SYS X\n").findings.at(0).text,
+              HasSubstr("CPU Affinity"));
+}
+
+TEST(NvidiaSmi, Read_SeveralHosts_AreMachinesOfTheirOwn) {
+  const std::string a = std::string(kPair) + "NIC Legend:\n  NIC0: mlx5_0\n";
+  const std::string b = std::string(kPair) + "NIC Legend:\n  NIC0: mlx5_3\n";
+  std::string mixed;  // as pdsh prints what arrives
+  std::istringstream of_a(framed(a, "host-a: ")), of_b(framed(b, "host-b: "));
+  for (std::string one, other; std::getline(of_a, one) && std::getline(of_b, other);) {
+    mixed += one + "\n" + other + "\n";
+  }
+  for (const std::string& text : {a + "\n" + b, "host-a:\n" + a + "host-b:\n" + b, mixed}) {
+    Machine first = read_smi(text), second = checked(nvidia_smi_text(text, "paste.txt", 1));
+    EXPECT_EQ(first.hosts, 2);
+    EXPECT_EQ(first.hcas.at(0).name, "mlx5_0");
+    EXPECT_EQ(second.hcas.at(0).name, "mlx5_3");
+    EXPECT_EQ(second.host, text == mixed ? "host-b" : "");
+  }
+}
+
+TEST(NvidiaSmi, Read_NumaNodes_AreThoseOfTheText) {
+  const std::string head = "GPU0 GPU1 CPU Affinity NUMA Affinity GPU NUMA ID\n";
+  auto nodes = [&](const std::string& zero, const std::string& one, const char* cell = "SYS") {
+    Machine machine =
+        read_smi(head + "GPU0 X " + cell + " " + zero + "\nGPU1 " + cell + " X " + one);
+    EXPECT_EQ(machine.gpus[0].at.numa == machine.gpus[1].at.numa, std::string(cell) == "NODE");
+    return std::pair(numa_id(machine, machine.gpus[0].at), numa_id(machine, machine.gpus[1].at));
+  };
+  EXPECT_EQ(nodes("0-7 0 N/A", "0-7 0 N/A"), std::pair(0, 0));
+  EXPECT_EQ(nodes("0-7 N/A N/A", "8-15 N/A N/A"), std::pair(-1, -1));
+  EXPECT_EQ(nodes("0-7 N/A N/A", "8-15 1 N/A"), std::pair(-1, 1));
+  EXPECT_EQ(nodes("0-7 3 N/A", "0-7 N/A N/A", "NODE"), std::pair(3, 3));
+  EXPECT_EQ(nodes("0-7 3 N/A", "0-7 4 N/A", "NODE"), std::pair(-1, -1));
+  EXPECT_EQ(nodes("0 N/A", "168-2231 N/A"), std::pair(-1, -1));  // a column is empty, or glued
+}
+
+// Each line as it comes from a tool that runs the command on many nodes, or from a page.
+TEST(NvidiaSmi, Read_FramedLines_AreReadAsWithoutTheFrame) {
+  const std::string text = std::string(kPair) + "NIC Legend:\n  NIC0: mlx5_7\n";
+  for (const std::string before :
+       {"host-a: ", "10.0.0.1: ", "3: ", "[1,0]<stdout>:", "[prterun-host-a-1@1,0]<stdout>: ",
+        "[rank0]:", "worker-1  | ", "[pod/nccl-0/main] ", "(pid=17, ip=10.0.0.1) ", "│ ", "> > ",
+        "2026-11-27T17:21:36.123456Z ", "Nov 27 17:21:36 ",
+        "Nov 27 17:21:36 host-a topo[17]: ", "\xc2\xa0\xc2\xa0", "\xef\xbb\xbf"}) {
+    const std::string one = framed(text, before, before == "│ " ? " │" : "\r");
+    EXPECT_TRUE(has_smi_matrix(one)) << one;
+    Machine machine = read_smi(one);
+    EXPECT_EQ(counts_of(machine), (Counts{2, 1, 1, 1})) << one;
+    EXPECT_EQ(row_of(machine, 1), "NODE") << one;
+    EXPECT_EQ(machine.hcas.at(0).name, "mlx5_7") << one;
+    EXPECT_EQ(machine.hosts, 1) << one;
+  }
+  std::string wide = "\xff\xfe";
+  for (const char* byte = kPair; *byte != 0; ++byte) wide += {*byte, '\0'};
+  EXPECT_EQ(row_of(read_smi(wide), 0), "PIX");
+  const std::string table =
+      "| **Device** | **GPU0** | **NIC0** | **CPU Affinity** |\n|---|---|---|---|\n"
+      "| **GPU0** | X | `PIX` | 0-31 |\n| **NIC0** | PIX | X | |\n";
+  EXPECT_EQ(row_of(read_smi(table), 0), "PIX");
+}
+
+TEST(NvidiaSmi, OtherMatrices_AreSkipped) {
+  const std::string peers = "\tGPU0\tGPU1\n GPU0\tX\tOK\n GPU1\tOK\tX\n\nLegend:\n  X    = Self\n";
+  EXPECT_EQ(read_smi(peers + kPair).hosts, 1);
+  EXPECT_EQ(row_of(read_smi(kPair + peers), 0), "PIX");
+  EXPECT_FALSE(has_smi_matrix(peers));
+  EXPECT_FALSE(
+      has_smi_matrix("       GPU0         GPU1\nGPU0   0            15\nGPU1   15           0\n"));
 }
 
 TEST(NvidiaSmi, NicWithoutALegend_HasNoNameThatVerbsKnows) {
@@ -129,7 +229,17 @@ TEST(NvidiaSmi, Read_TextThatCannotBeRight_IsAnErrorThatSaysWhere) {
            // their own.
            Case{"GPU0 NIC0\n NIC1 CPU Affinity\nGPU0 X PIX\n SYS 0-13\nNIC0 PIX X\n SYS\n"
                 "NIC Legend:\n  NIC0: mlx5_0\n  NIC1: mlx5_1\n",
+                "line 2: the line of the columns is broken"},
+           Case{"GPU0 NIC0 CPU Affinity\nGPU0 X PIX 0-13\nNIC0 PIX X\nNIC1 SYS SYS\n",
+                "line 4: the matrix has a row but no column NIC1"},
+           Case{"GPU0 NIC0\nGPU0 X PIX\nNIC0 PIX X\nNIC0: mlx5_0\nNIC1: mlx5_1\n",
                 "the legend names NIC1, which the matrix has no column for"},
+           // Old drivers have no legend of NICs.
+           Case{"GPU0 GPU1\n mlx5_0 CPU Affinity\nGPU0 X PHB\n PIX 0-13\nGPU1 PHB X\n SYS 0-13\n"
+                "mlx5_0 PIX SYS\n X\n",
+                "line 2: the line of the columns is broken"},
+           Case{"GPU0 GPU1\nGPU2 GPU3\nGPU0 X SYS\nSYS SYS\n",
+                "line 2: the line of the columns is broken"},
        }) {
     EXPECT_THAT(error_of_smi(one.text), HasSubstr(one.error));
   }
