@@ -112,8 +112,7 @@ const std::vector<Check>& all_checks() {
        .kinds = {FindingKind::kRailShare, FindingKind::kNoRail, FindingKind::kNcclFails,
                  FindingKind::kNcclChoice, FindingKind::kRestriction, FindingKind::kRailMap,
                  FindingKind::kRailMapIgnored, FindingKind::kTopologyFile,
-                 FindingKind::kTopologyUnknown, FindingKind::kTopologySource,
-                 FindingKind::kSeveralHosts},
+                 FindingKind::kTopologyUnknown, FindingKind::kSeveralHosts},
        .in_file = InFile{.needs_gpu = true, .needs_hca = true},
        .needs_topology = true,
        .run = run_rails},
@@ -174,7 +173,7 @@ const std::vector<Check>& all_checks() {
        .why = "NCCL takes a device of unknown node to be near no other, and threads far from "
               "their GPU go over the link between the sockets.",
        .cost = Cost::kSlows,
-       .kinds = {FindingKind::kNuma},
+       .kinds = {FindingKind::kNuma, FindingKind::kTopologySource},
        .in_file = InFile{},
        .needs_topology = true,
        .run = run_numa},

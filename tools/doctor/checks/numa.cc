@@ -115,7 +115,7 @@ Observations run_numa(const Host& host) {
   if (nodes == 0) {
     return {unknown("", "no NUMA node is known", "mount the machine's /sys/devices/system/node")};
   }
-  if (nodes == 1) {
+  if (nodes == 1 && seen.empty()) {
     // Without /sys the topology has one node as well.
     Observation hidden = nothing_on(host, "");
     if (hidden.verdict == Verdict::kUnknown) return {hidden};

@@ -42,6 +42,13 @@ TEST(Numa, EachCase_HasItsVerdict) {
         Verdict::kWarning, "mlx5_0"},
        {"one node", [](MadePci* made) { made->set(topology::flat(1, 1)); }, Verdict::kOk, "",
         "one NUMA node"},
+       {"fault of the source",
+        [](MadePci* made) {
+          made->set(topology::flat(1, 1));
+          made->host.inspection->decision.findings = {
+              {FindingKind::kTopologySource, Severity::kWarning, "", "odd", "x"}};
+        },
+        Verdict::kWarning, "", "odd"},
        {"one node without /sys",
         [](MadePci* made) {
           made->set(topology::flat(1, 1));
