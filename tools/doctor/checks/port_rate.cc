@@ -149,29 +149,34 @@ void judge_port_speeds(const Host& host, Findings* found) {
   }
 }
 
-// Reports the rails of the link layer that fewer rails have.
+// Reports the rails of the link layer that fewer rails have, or both kinds where they are equally
+// many: nothing says then which of the networks is meant.
 void judge_link_layers(const Host& host, Findings* found) {
   const RailDecision& decision = decision_of(host);
   if (decision.machine.gpus.empty()) return;  // else storage networks are rails, too
-  std::vector<std::string> infiniband, ethernet;
+  std::vector<std::string> few, many;         // few: InfiniBand until they are compared
+  auto layer = Port::LinkLayer::kInfiniBand, other = Port::LinkLayer::kEthernet;
   for (const Rail& rail : decision.plan.rails) {
     const Port& port = port_of(decision.machine, rail.port);
     const std::string label = port_label(decision.machine, rail.port);
-    if (port.link_layer == Port::LinkLayer::kInfiniBand) infiniband.push_back(label);
-    if (port.link_layer == Port::LinkLayer::kEthernet) ethernet.push_back(label);
+    if (port.link_layer == layer) few.push_back(label);
+    if (port.link_layer == other) many.push_back(label);
   }
-  if (infiniband.empty() || ethernet.empty()) return;
-  const bool few_ethernet = ethernet.size() < infiniband.size();
-  const auto few = few_ethernet ? Port::LinkLayer::kEthernet : Port::LinkLayer::kInfiniBand;
-  const auto many = few_ethernet ? Port::LinkLayer::kInfiniBand : Port::LinkLayer::kEthernet;
+  if (few.empty() || many.empty()) return;
+  if (many.size() < few.size()) {
+    std::swap(few, many);
+    std::swap(layer, other);
+  }
+  const std::string either =
+      few.size() < many.size() ? "" : fmt::format(" or NCCL_IB_HCA=^={}", fmt::join(many, ","));
   found->push_back(
-      {FindingKind::kLinkLayer, Severity::kWarning,
-       short_list(few_ethernet ? ethernet : infiniband),
-       fmt::format("link layer {}, that of the other rails is {}", link_layer_name(few),
-                   link_layer_name(many)),
+      {FindingKind::kLinkLayer, Severity::kWarning, short_list(few),
+       fmt::format("link layer {}, that of {} is {}", link_layer_name(layer),
+                   either.empty() ? "the other rails" : short_list(many), link_layer_name(other)),
        fmt::format("if they should be of one network: mlxconfig -d PCI set LINK_TYPE_P1=1 for "
-                   "InfiniBand, 2 for Ethernet, then reboot; if not: export NCCL_IB_HCA=^={}",
-                   fmt::join(few_ethernet ? ethernet : infiniband, ","))});
+                   "InfiniBand, 2 for Ethernet, then reboot; if not: export NCCL_IB_HCA=^={}{}{}",
+                   fmt::join(few, ","), either,
+                   either.empty() ? "" : ", whichever is not for NCCL")});
 }
 
 Observations run_port_rate(const Host& host) {

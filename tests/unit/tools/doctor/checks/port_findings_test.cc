@@ -76,6 +76,16 @@ TEST(CheckPorts, SlowPortsAndLinkLayers_NameTheFew) {
        [](Machine* machine) { machine->hcas[3].ports[0].link_layer = Port::LinkLayer::kEthernet; },
        {"link-layer: mlx5_3:1: link layer Ethernet, that of the other rails is InfiniBand. Fix: if "
         "they should be of one network: mlxconfig"}},
+      {"as many of both",
+       [](Machine* machine) {
+         for (size_t i : {1, 3}) {
+           machine->hcas[i].ports[0].link_layer = Port::LinkLayer::kEthernet;
+         }
+       },
+       {"link-layer: mlx5_0:1, mlx5_2:1: link layer InfiniBand, that of mlx5_1:1, mlx5_3:1 is "
+        "Ethernet. Fix: if they should be of one network: mlxconfig -d PCI set LINK_TYPE_P1=1 for "
+        "InfiniBand, 2 for Ethernet, then reboot; if not: export NCCL_IB_HCA=^=mlx5_0:1,mlx5_2:1 "
+        "or NCCL_IB_HCA=^=mlx5_1:1,mlx5_3:1, whichever is not for NCCL"}},
       {"all Ethernet",
        [](Machine* machine) {
          for (Hca& hca : machine->hcas) hca.ports[0].link_layer = Port::LinkLayer::kEthernet;
