@@ -120,6 +120,19 @@ constexpr std::string_view kNcclNames[] = {
     "NCCL_WORK_FIFO_DEPTH",
 };
 
+// Whether one word is another one, such as P2P in NCCL_P2P_ENABLE and PAT in NCCL_PAT_ENABLE: half
+// of its letters differ.
+bool has_another_word(std::string_view a, std::string_view b) {
+  if (std::ranges::count(a, '_') != std::ranges::count(b, '_')) return false;
+  while (true) {
+    const std::string word(a.substr(0, a.find('_'))), other(b.substr(0, b.find('_')));
+    if (2 * config::edit_distance(word, other) > std::max(word.size(), other.size())) return true;
+    if (word.size() == a.size() || other.size() == b.size()) return false;
+    a.remove_prefix(word.size() + 1);
+    b.remove_prefix(other.size() + 1);
+  }
+}
+
 }  // namespace
 
 bool is_nccl_name(std::string_view name) {
@@ -134,7 +147,7 @@ std::string nccl_name_like(const std::string& name) {
   size_t least = 1 + std::clamp<size_t>((std::max(name.size(), kPrefix) - kPrefix) / 4, 1, 2);
   for (const std::string_view known : kNcclNames) {
     const size_t distance = config::edit_distance(name, std::string(known));
-    if (distance >= least) continue;
+    if (distance >= least || has_another_word(name, known)) continue;
     least = distance;
     nearest = known;
   }

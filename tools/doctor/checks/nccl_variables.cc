@@ -7,11 +7,13 @@
 #include <system_error>
 
 #include "plugin/config/load.h"
+#include "plugin/config/values.h"
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/nccl_names.h"
 #include "tools/doctor/nccl_settings.h"
 #include "tools/doctor/topology.h"
 #include "tools/topo/nccl_settings.h"
+#include "tools/topo/text_table.h"
 #include "topology/gdr_level.h"
 #include "topology/live/read_machine.h"
 #include "topology/sources/nccl_xml.h"
@@ -92,18 +94,28 @@ void judge_level_number(const Host& host, const char* name, Observations* seen) 
                   set_text(host, name, level->to_string()))));
 }
 
+// Names that NCCL may not read: a warning where one looks misspelt. Frameworks and other plugins
+// have variables of their own, and NCCL some that it does not document.
 void judge_spelling(const Host& host, Observations* seen) {
+  std::vector<std::string> unknown_ones;
   for (const auto& [name, value] : host.environment) {
     const bool is_of_core = name.starts_with("NCCL_") && !name.starts_with("NCCL_IB_") &&
                             !name.starts_with("NCCL_SOCKET_") &&
                             name.find(' ') == std::string::npos;
     if (!is_of_core || is_nccl_name(name)) continue;
     const std::string like = nccl_name_like(name);
-    if (like.empty()) continue;
+    if (like.empty()) {
+      unknown_ones.push_back(config::printable(name));
+      continue;
+    }
     seen->push_back(
         warning(name, value_text(host, name) + ": NCCL 2.20 to 2.30 read no variable of this name",
                 "check the spelling; the nearest name is " + like));
   }
+  if (unknown_ones.empty()) return;
+  seen->push_back(ok(topo::short_list(unknown_ones),
+                     "NCCL 2.20 to 2.30 document no variable of this name; frameworks and other "
+                     "plugins have some of their own"));
 }
 
 // The file that a variable names, as this process finds it; nothing where it is unset.
@@ -244,8 +256,8 @@ Observations run_nccl_variables(const Host& host) {
   judge_leftovers(host, &seen);
   if (!seen.empty()) return seen;
   if (!host.environment.empty()) {
-    return {ok("", fmt::format("of the {} variables that are set none is misspelt or has a "
-                               "value that cannot be used",
+    return {ok("", fmt::format("the {} variables that are set have known names, and values "
+                               "that can be used",
                                host.environment.size()))};
   }
   return {nothing_set(host, "no variable of NCCL or the plugin is set")};

@@ -37,7 +37,11 @@ TEST(NcclNames, AreFoundAndCompared) {
   EXPECT_TRUE(is_nccl_name("NCCL_ALGO"));
   EXPECT_FALSE(is_nccl_name("NCCL_NET_GDR_LEVLE"));
   EXPECT_EQ(nccl_name_like("NCCL_NET_GDR_LEVLE"), "NCCL_NET_GDR_LEVEL");
-  EXPECT_EQ(nccl_name_like("NCCL_OF_ANOTHER_PROGRAM"), "");
+  EXPECT_EQ(nccl_name_like("NCCL_P2PDISABLE"), "NCCL_P2P_DISABLE");
+  for (const char* other : {"NCCL_OF_ANOTHER_PROGRAM", "NCCL_P2P_ENABLE", "NCCL_PXN_ENABLE",
+                            "NCCL_RDMA_ENABLE", "NCCL_GPUDIRECT_RDMA", "NCCL_GDR_LEVEL"}) {
+    EXPECT_EQ(nccl_name_like(other), "") << other;
+  }
 }
 
 }  // namespace
