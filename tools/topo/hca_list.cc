@@ -54,20 +54,19 @@ bool has_excluded(const std::vector<SkippedPort>& skipped) {
                      [](const SkippedPort& one) { return one.kind == FindingKind::kHcaExcluded; });
 }
 
-void add_unmatched(const Machine& all, const InspectSettings& settings, Findings* findings) {
-  const transport::HcaFilter& filter = settings.options.hcas;
-  std::vector<std::pair<std::string, int>> ports;
+void add_list_findings(const Machine& all, const InspectSettings& settings, Findings* findings) {
+  transport::HcaFilter::Ports ports;
   for (const topology::Hca& hca : all.hcas) {
     if (!hca.named) return;
     for (const topology::Port& port : hca.ports) ports.emplace_back(hca.name, port.number);
   }
-  if (ports.empty()) return;
-  const std::string subject = setting_text(settings.set, kHcaVariable);
-  for (const std::string& entry : filter.entries_without_port(ports)) {
-    findings->push_back({FindingKind::kHcaUnmatched,
-                         filter.excludes() ? Severity::kInfo : Severity::kWarning, subject,
-                         config::quoted(entry) + " matches no port of this machine",
-                         filter.excludes() ? "" : "correct the name, or take it out"});
+  for (Finding& finding : settings.options.hcas.findings_on(ports)) {
+    finding.subject = setting_text(settings.set, kHcaVariable);
+    // --hca is of this machine, and not of a whole site.
+    if (settings.asked.hca && !settings.options.hcas.excludes()) {
+      finding.severity = Severity::kWarning;
+    }
+    findings->push_back(std::move(finding));
   }
 }
 

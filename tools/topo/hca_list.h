@@ -28,10 +28,9 @@ std::vector<transport::SkippedPort> excluded_by(const topology::Machine& machine
 // Whether some port is left out by the list.
 bool has_excluded(const std::vector<transport::SkippedPort>& skipped);
 
-// Adds a finding for each entry of the list that matches no port of the machine: a warning, or a
-// note in a list of exclusions, which often names what only some machines have.
-void add_unmatched(const topology::Machine& all, const InspectSettings& settings,
-                   Findings* findings);
+// Adds what the list does on the machine that may not be meant, as HcaFilter::findings_on() has it.
+void add_list_findings(const topology::Machine& all, const InspectSettings& settings,
+                       Findings* findings);
 
 std::string names_of_hcas(const topology::Machine& machine);  // "mlx5_0, mlx5_1"
 

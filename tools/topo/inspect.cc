@@ -56,7 +56,6 @@ LiveMachine read_live(const InspectSettings& settings, Findings* findings) {
   const config::Options& options = settings.options;
   Machine machine = topology::read_machine(config::read_options(options), findings);
   (void)topology::add_gpu_links(&machine, topology::LoadNvml::kYes);
-  add_unmatched(machine, settings, findings);
   std::string existing = names_of_hcas(machine);
   Result<std::shared_ptr<const verbs::Api>> verbs = verbs::Api::load(options.verbs_library);
   Result<transport::Discovery> found =
@@ -66,6 +65,7 @@ LiveMachine read_live(const InspectSettings& settings, Findings* findings) {
   if (!found) {
     findings->push_back({FindingKind::kSysfsAlone, Severity::kInfo, "",
                          "HCAs are those of sysfs: " + found.error().text, ""});
+    add_list_findings(machine, settings, findings);
     Machine all = machine;
     const Accepts accepts = accepted_by(all, settings, findings);
     topology::keep_accepted(&machine, accepts);
@@ -136,7 +136,7 @@ Result<Inspection> inspect(const InspectOptions& options) {
                             " hosts, and this is the first; the others are not looked at",
                         "--host NUMBER, of each host in turn"});
   }
-  add_unmatched(*machine, *settings, &findings);
+  add_list_findings(*machine, *settings, &findings);
   const std::string existing_hcas = names_of_hcas(*machine);
   const Machine all = *machine;
   const Accepts accepts = accepted_by(all, *settings, &findings);

@@ -108,36 +108,8 @@ void add_ports(const std::shared_ptr<HcaContext>& hca, const DiscoveryOptions& o
   }
 }
 
-// The ports of the machine, as NCCL_IB_HCA may name them.
-struct NamedPorts {
-  std::vector<std::pair<std::string, int>> all;  // of an HCA that cannot be opened, any may exist
-  std::string text;                              // those that exist: "mlx5_0:1, mlx5_0:2"
-
-  void add(const HcaContext& hca) {
-    for (int port = 1; port <= hca.port_count(); ++port) {
-      all.emplace_back(hca.name(), port);
-      text += (text.empty() ? "" : ", ") + hca.name() + ":" + std::to_string(port);
-    }
-  }
-  void add_unknown(const std::string& hca) {
-    constexpr int kMostPorts = 255;
-    for (int port = 1; port <= kMostPorts; ++port) all.emplace_back(hca, port);
-  }
-};
-
-// NCCL itself says nothing about entries that it does not find. A list of a whole site has many of
-// other machines, so that only one without any entry for this machine is a warning.
-void add_unmatched_entries(const NamedPorts& ports, const HcaFilter& filter, Findings* findings) {
-  const std::vector<std::string> unmatched = filter.entries_without_port(ports.all);
-  if (unmatched.empty()) return;
-  std::string names;
-  for (const std::string& entry : unmatched) names += (names.empty() ? "'" : ", '") + entry + "'";
-  const bool is_lost = !filter.excludes() && unmatched.size() == filter.size();
-  findings->push_back(
-      {FindingKind::kHcaUnmatched, is_lost ? Severity::kWarning : Severity::kInfo, "NCCL_IB_HCA",
-       names + (unmatched.size() == 1 ? " matches" : " match") +
-           " no port of this machine, which has " + (ports.text.empty() ? "none" : ports.text),
-       is_lost ? "name HCAs of this machine" : ""});
+void add_names(const std::string& hca, int port_count, HcaFilter::Ports* ports) {
+  for (int port = 1; port <= port_count; ++port) ports->emplace_back(hca, port);
 }
 
 }  // namespace
@@ -233,19 +205,20 @@ Result<Discovery> discover_devices(const std::shared_ptr<const verbs::Api>& api,
     return fail_errno(Code::kSystem, "listing RDMA devices failed", errno);
   }
   Discovery discovery;
-  NamedPorts ports;
+  HcaFilter::Ports ports;
   for (int i = 0; i < list.count; ++i) {
     Result<std::shared_ptr<HcaContext>> hca =
         HcaContext::open(api, list.list[i], options.data_direct);
     if (!hca) {
       discovery.skipped.push_back({FindingKind::kHcaFailed, "", hca.error().text});
-      ports.add_unknown(api->get_device_name(list.list[i]));
+      add_names(api->get_device_name(list.list[i]), 255, &ports);  // any may exist
       continue;
     }
-    ports.add(**hca);
+    add_names((*hca)->name(), (*hca)->port_count(), &ports);
     add_ports(*hca, options, &discovery);
   }
-  add_unmatched_entries(ports, options.hcas, &discovery.findings);
+  const Findings of_list = options.hcas.findings_on(ports);
+  discovery.findings.insert(discovery.findings.end(), of_list.begin(), of_list.end());
   return discovery;
 }
 

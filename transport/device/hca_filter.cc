@@ -48,6 +48,17 @@ Result<HcaFilter::Entry> parse_fields(std::string_view text) {
   return fail(Code::kInvalidUsage, "an entry has more fields than name:port:rail:plane");
 }
 
+bool has_device(const HcaFilter::Ports& ports, const std::string& name) {
+  return std::ranges::any_of(ports, [&](const auto& port) { return port.first == name; });
+}
+
+// "'a', 'b'", in these quotes.
+std::string listed(const auto& texts, const std::string& quote) {
+  std::string list;
+  for (const std::string& text : texts) list += (list.empty() ? "" : ", ") + quote + text + quote;
+  return list;
+}
+
 }  // namespace
 
 Result<HcaFilter> HcaFilter::parse(std::string_view text) {
@@ -86,18 +97,70 @@ const HcaFilter::Entry* HcaFilter::match(std::string_view device, int port) cons
   return nullptr;
 }
 
-std::vector<std::string> HcaFilter::entries_without_port(
-    const std::vector<std::pair<std::string, int>>& ports) const {
+// Returns the HCAs that are matched only by the whole names of other HCAs, and these names.
+std::set<std::string> HcaFilter::hcas_by_prefix(const Ports& ports,
+                                                std::set<std::string>* by) const {
+  std::set<std::string> matched;
+  for (const auto& [device, port] : ports) {
+    std::set<std::string> names;
+    bool is_meant = false;
+    for (size_t i = 0; i < entries_.size(); ++i) {
+      if (!matches(i, device, port)) continue;
+      const std::string& name = list_.entries[i].name;
+      is_meant = is_meant || name == device || !has_device(ports, name);
+      names.insert(name);
+    }
+    if (is_meant || names.empty()) continue;
+    matched.insert(device);
+    by->merge(names);
+  }
+  return matched;
+}
+
+std::string HcaFilter::exact_text(const Ports& ports) const {
+  NameList exact = list_;
+  exact.exact = true;
+  exact.entries.clear();
+  for (const NameList::Entry& entry : list_.entries) {
+    std::set<std::string> names;
+    for (const auto& [device, port] : ports) {
+      if (list_.names(entry, device)) names.insert(device);
+    }
+    if (names.empty() || has_device(ports, entry.name)) names = {entry.name};
+    for (const std::string& name : names) exact.entries.push_back({name, entry.fields});
+  }
+  return exact.to_string();
+}
+
+Findings HcaFilter::findings_on(const Ports& ports) const {
+  Findings findings;
   std::vector<std::string> unmatched;
-  for (size_t i = 0; i < entries_.size(); ++i) {
+  for (size_t i = 0; i < entries_.size() && !ports.empty(); ++i) {
     const bool any = std::any_of(ports.begin(), ports.end(), [&](const auto& port) {
       return matches(i, port.first, port.second);
     });
-    if (any) continue;
     const NameList::Entry& entry = list_.entries[i];
-    unmatched.push_back(entry.fields.empty() ? entry.name : entry.name + ":" + entry.fields);
+    if (!any) unmatched.push_back(entry.name + (entry.fields.empty() ? "" : ":") + entry.fields);
   }
-  return unmatched;
+  if (!unmatched.empty()) {
+    std::set<std::string> hcas;
+    for (const auto& port : ports) hcas.insert(port.first);
+    const bool is_lost = !list_.exclude && unmatched.size() == entries_.size();
+    findings.push_back({FindingKind::kHcaUnmatched, is_lost ? Severity::kWarning : Severity::kInfo,
+                        "NCCL_IB_HCA",
+                        listed(unmatched, "'") + (unmatched.size() == 1 ? " matches" : " match") +
+                            " no port of this machine, whose HCAs are " + listed(hcas, ""),
+                        is_lost ? "name HCAs of this machine" : ""});
+  }
+  std::set<std::string> by;
+  if (const auto others = hcas_by_prefix(ports, &by); !others.empty()) {
+    findings.push_back({FindingKind::kHcaPrefix, Severity::kWarning, "NCCL_IB_HCA",
+                        std::string("the list also ") + (list_.exclude ? "excludes " : "accepts ") +
+                            listed(others, "") + " by " + listed(by, "'") +
+                            ": a name without '=' stands for all that begin with it",
+                        "if the other HCAs are not meant: NCCL_IB_HCA=" + exact_text(ports)});
+  }
+  return findings;
 }
 
 bool HcaFilter::accepts(std::string_view device, int port) const {

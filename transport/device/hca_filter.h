@@ -1,6 +1,7 @@
 // NCCL_IB_HCA: the HCAs and ports that the user allows, and the rails that the user gives them.
 #pragma once
 
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -57,10 +58,17 @@ class HcaFilter {
   // Whether the list is one of exclusions.
   bool excludes() const { return list_.exclude; }
   size_t size() const { return entries_.size(); }
-  // Returns the entries that match none of these ports, each an HCA's name and a port's number, as
-  // texts: "mlx5_9", "mlx5_0:2".
-  std::vector<std::string> entries_without_port(
-      const std::vector<std::pair<std::string, int>>& ports) const;
+  // Ports of a machine, each an HCA's name and a port's number.
+  using Ports = std::vector<std::pair<std::string, int>>;
+  // What the list does on a machine of these ports that its author may not mean; subject
+  // NCCL_IB_HCA. NCCL itself says nothing about it:
+  // - kHcaUnmatched: entries that match none of the ports. A warning only where no entry matches: a
+  //   list of a whole site has names of other machines.
+  // - kHcaPrefix: an entry that is the whole name of an HCA also matches others, as mlx5_1 matches
+  //   mlx5_10. The fix has the list by whole names.
+  Findings findings_on(const Ports& ports) const;
+  // The list by whole names, which does not match what entries match as beginnings of names only.
+  std::string exact_text(const Ports& ports) const;
   // What parse() ignored, as texts for the user.
   const Findings& notes() const { return list_.notes; }
   // The filter in the grammar above; "^" where no port is accepted.
@@ -69,6 +77,7 @@ class HcaFilter {
  private:
   bool matches(size_t entry, std::string_view device, int port) const;
   const Entry* match(std::string_view device, int port) const;
+  std::set<std::string> hcas_by_prefix(const Ports& ports, std::set<std::string>* by) const;
 
   NameList list_;
   std::vector<Entry> entries_;  // parallel to list_.entries

@@ -17,11 +17,11 @@ TEST_F(TopoCommand, HcaListThatLeavesGpusWorseOff_NamesThePortsThatItExcludes) {
 TEST_F(TopoCommand, NameInAnHcaListThatMatchesNothing_IsWarnedAbout) {
   const std::string from = " --from " + known(kMachine);
   EXPECT_THAT(run("--hca mlx5_0,mlx5_77" + from).err,
-              HasSubstr("warning: --hca mlx5_0,mlx5_77: \"mlx5_77\" matches no port"));
-  EXPECT_THAT(run("--hca =mlx5_0,mlx5_" + from).err, HasSubstr("\"mlx5_\" matches no port"));
-  EXPECT_THAT(run("--hca mlx5_0:7,mlx5_1" + from).err, HasSubstr("\"mlx5_0:7\" matches no port"));
+              HasSubstr("warning: --hca mlx5_0,mlx5_77: 'mlx5_77' matches no port"));
+  EXPECT_THAT(run("--hca =mlx5_0,mlx5_" + from).err, HasSubstr("'mlx5_' matches no port"));
+  EXPECT_THAT(run("--hca mlx5_0:7,mlx5_1" + from).err, HasSubstr("'mlx5_0:7' matches no port"));
   EXPECT_THAT(run("--hca mlx5_0,mlx5_" + from).err, Not(HasSubstr("matches no port")));
-  EXPECT_THAT(run("--hca ^mlx5_77" + from).err, HasSubstr("note: --hca ^mlx5_77: \"mlx5_77\""));
+  EXPECT_THAT(run("--hca ^mlx5_77" + from).err, HasSubstr("note: --hca ^mlx5_77: 'mlx5_77'"));
 }
 
 TEST_F(TopoCommand, ListOfTheEnvironment_DoesNotApplyToHcasThatTheFileHasNoNamesOf) {

@@ -317,7 +317,7 @@ const std::vector<Check>& all_checks() {
        .looks_at = "whether NCCL_IB_HCA, NCCL_SOCKET_IFNAME and NCCL_IB_PKEY fit this machine",
        .why = "A filter that matches nothing leaves NCCL without an HCA or without an interface.",
        .cost = Cost::kStops,
-       .kinds = {FindingKind::kHcaUnmatched},
+       .kinds = {FindingKind::kHcaUnmatched, FindingKind::kHcaPrefix},
        .in_file = InFile{.what = "network interfaces and partition keys, of which "
                                  "NCCL_SOCKET_IFNAME and NCCL_IB_PKEY choose",
                          .is_shown = shows_nothing},

@@ -18,8 +18,8 @@ namespace {
 
 // Every HCA and port of the machine, of sysfs or, where that has none, as with the software HCA, of
 // the topology.
-std::vector<std::pair<std::string, int>> all_ports(const Host& host) {
-  std::vector<std::pair<std::string, int>> ports;
+transport::HcaFilter::Ports all_ports(const Host& host) {
+  transport::HcaFilter::Ports ports;
   const std::string folder = "/sys/class/infiniband";
   for (const std::string& hca : host.names(folder)) {
     for (const std::string& port : host.names(fmt::format("{}/{}/ports", folder, hca))) {
@@ -38,7 +38,7 @@ std::vector<std::pair<std::string, int>> all_ports(const Host& host) {
   return ports;
 }
 
-std::string hcas_of(const std::vector<std::pair<std::string, int>>& ports) {
+std::string hcas_of(const transport::HcaFilter::Ports& ports) {
   std::vector<std::string> names;
   for (const auto& [hca, unused] : ports) names.push_back(hca);
   names.erase(std::unique(names.begin(), names.end()), names.end());
@@ -73,22 +73,27 @@ void judge_hca_filter(const Host& host, const config::Options& options, Observat
     return options.hcas.accepts(port.first, port.second);
   };
   const auto accepted = std::count_if(ports.begin(), ports.end(), is_accepted);
-  const std::vector<std::string> vain = options.hcas.entries_without_port(ports);
+  const std::string value = value_text(host, kName);
   if (accepted == 0) {
     seen->push_back(failure(kName,
                             fmt::format("{} accepts none of the ports of this machine ({}), so "
                                         "that NCCL uses sockets",
-                                        value_text(host, kName), hcas_of(ports)),
+                                        value, hcas_of(ports)),
                             unset_text(host, kName) + ", or name HCAs of this machine"));
-  } else if (!vain.empty()) {
+    return;
+  }
+  const Findings findings = options.hcas.findings_on(ports);
+  for (const Finding& one : findings) {
+    const std::string fix = one.kind == FindingKind::kHcaPrefix
+                                ? "if the other HCAs are not meant: " +
+                                      set_text(host, kName, options.hcas.exact_text(ports))
+                                : "name HCAs of this machine";
     seen->push_back(
-        at_cost(Cost::kRisk, warning(kName,
-                                     fmt::format("{}: this machine has no {}",
-                                                 value_text(host, kName), fmt::join(vain, ", ")),
-                                     "name HCAs of this machine: " + hcas_of(ports))));
-  } else {
-    seen->push_back(ok(kName, fmt::format("{} accepts {} of {} ports", value_text(host, kName),
-                                          accepted, ports.size())));
+        at_cost(Cost::kRisk, warning(kName, fmt::format("{}: {}", value, one.text), fix)));
+  }
+  if (findings.empty()) {
+    seen->push_back(
+        ok(kName, fmt::format("{} accepts {} of {} ports", value, accepted, ports.size())));
   }
 }
 

@@ -3,14 +3,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <random>
 
 namespace gdr::transport {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::StartsWith;
 
 HcaFilter filter(const char* text) { return HcaFilter::parse(text).value(); }
 
@@ -160,18 +163,37 @@ TEST(HcaFilter, RandomText_RoundTrips) {
   }
 }
 
-TEST(HcaFilter, EntriesWithoutPort_AreThoseThatMatchNone) {
-  const std::vector<std::pair<std::string, int>> ports = {{"mlx5_0", 1}, {"mlx5_10", 1}};
-  auto unmatched = [&](const char* text) {
-    return HcaFilter::parse(text).value().entries_without_port(ports);
-  };
-  using Names = std::vector<std::string>;
-  EXPECT_EQ(unmatched(""), Names{});
-  EXPECT_EQ(unmatched("mlx5"), Names{});
-  EXPECT_EQ(unmatched("mlx5_1,mlx5_9"), Names{"mlx5_9"});
-  EXPECT_EQ(unmatched("=mlx5_1,mlx5_0:1"), Names{"mlx5_1"});
-  EXPECT_EQ(unmatched("mlx5_0:2:5,mlx5_0:1"), Names{"mlx5_0:2:5"});
-  EXPECT_EQ(unmatched("^=mlx5_2,mlx5_0"), Names{"mlx5_2"});
+TEST(HcaFilter, FindingsOnAMachine_AreEntriesWithoutAPortAndNamesThatMatchOtherHcas) {
+  const HcaFilter::Ports ports = {
+      {"mlx5_0", 1}, {"mlx5_1", 1}, {"mlx5_10", 1}, {"mlx5_11", 1}, {"rxe0", 1}};
+  const struct {
+    const char* list;
+    const char* unmatched;
+    const char* by_prefix;  // the HCAs, and by what
+    const char* exact;
+  } cases[] = {
+      {"", "", "", ""},
+      {"mlx5", "", "", ""},
+      {"mlx5_0,mlx5_9,mlx5_8:1", "'mlx5_9', 'mlx5_8:1'", "", ""},
+      {"=mlx5_1,mlx5_0:2:5", "'mlx5_0:2:5'", "", ""},
+      {"^=mlx5_2,mlx5_0", "'mlx5_2'", "", ""},
+      {"mlx5_0:1,mlx5_1:1", "", "accepts mlx5_10, mlx5_11 by 'mlx5_1':", "=mlx5_0:1,mlx5_1:1"},
+      {"^mlx5_1", "", "excludes mlx5_10, mlx5_11 by 'mlx5_1':", "^=mlx5_1"},
+      {"mlx5_1::3,mlx5_10", "", "accepts mlx5_11 by 'mlx5_1':", "=mlx5_1::3,mlx5_10"},
+      {"mlx5_1,mlx5_1,mlx5_2", "'mlx5_2'",
+       "accepts mlx5_10, mlx5_11 by 'mlx5_1':", "=mlx5_1,mlx5_1,mlx5_2"},
+      {"mlx5_1,mlx5_1", "", "accepts mlx5_10, mlx5_11 by", "=mlx5_1,mlx5_1"},
+      {"mlx5_1,mlx5", "", "", ""},
+      {"mlx5_1:2", "'mlx5_1:2'", "", ""}};
+  for (const auto& one : cases) {
+    std::map<FindingKind, Finding> found;
+    for (Finding& finding : filter(one.list).findings_on(ports)) found[finding.kind] = finding;
+    EXPECT_EQ(found.contains(FindingKind::kHcaUnmatched), *one.unmatched != 0) << one.list;
+    EXPECT_THAT(found[FindingKind::kHcaUnmatched].text, StartsWith(one.unmatched));
+    EXPECT_EQ(found.contains(FindingKind::kHcaPrefix), *one.by_prefix != 0) << one.list;
+    EXPECT_THAT(found[FindingKind::kHcaPrefix].text, HasSubstr(one.by_prefix));
+    EXPECT_THAT(found[FindingKind::kHcaPrefix].fix, EndsWith(one.exact)) << one.list;
+  }
 }
 
 }  // namespace

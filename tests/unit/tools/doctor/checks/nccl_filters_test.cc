@@ -34,8 +34,18 @@ TEST(NcclFilters, EachCase_HasItsVerdict) {
        {"nothing set on another machine", [](MadeHost*) {}, Verdict::kUnknown},
        {"HCA", job({{"NCCL_IB_HCA", "mlx5"}}), Verdict::kOk, "",
         "mlx5 (environment) accepts 1 of 1 ports"},
-       {"one of two HCAs", job({{"NCCL_IB_HCA", "mlx5_0,mlx5_7"}}), Verdict::kWarning, "",
-        "mlx5_0,mlx5_7 (environment): this machine has no mlx5_7"},
+       {"HCAs of other machines", job({{"NCCL_IB_HCA", "mlx5_0,mlx5_7,mlx5_8"}}), Verdict::kWarning,
+        "", "'mlx5_7', 'mlx5_8' match no port of this machine, whose HCAs are mlx5_0"},
+       {"name that others begin with",
+        [](MadeHost* made) {
+          job({{"NCCL_IB_HCA", "mlx5_1:1"}})(made);
+          for (const char* name : {"mlx5_1", "mlx5_10"}) {
+            made->write(std::string("/sys/class/infiniband/") + name + "/ports/1/state",
+                        "4: ACTIVE");
+          }
+        },
+        Verdict::kWarning, "", "mlx5_1:1 (environment): the list also accepts mlx5_10 by 'mlx5_1'",
+        "if the other HCAs are not meant: export NCCL_IB_HCA==mlx5_1:1"},
        {"blanks", job({{"NCCL_IB_HCA", "mlx5_0, mlx5_0"}}), Verdict::kWarning, "", "",
         "export NCCL_IB_HCA=mlx5_0,mlx5_0"},
        {"blanks with the plugin", job({{"NCCL_IB_HCA", " mlx5_0"}, {"NCCL_NET_PLUGIN", "gdr"}}),
