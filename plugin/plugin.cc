@@ -111,14 +111,15 @@ void publish_rails(const config::Options& options, LiveDecision* live, Plugin* p
   live->rails = std::move(grouped);
 }
 
-// Sets the facts about the address by which connections reach the port.
+// Sets the facts about the address by which connections reach the port, and adds that of RoCE.
 void set_address(const transport::Device& device, const transport::GidPreference& preference,
-                 DeviceFacts* facts) {
+                 DeviceFacts* facts, std::vector<std::pair<std::string, transport::Gid>>* of_roce) {
   const auto gid = device.hca->gids().resolve(device.port, device.state, preference);
   facts->has_address = gid.has_value();
   if (!gid) {
     facts->address = gid.error().text;
   } else if (device.state.ethernet) {
+    of_roce->emplace_back(to_string(device), gid->gid);
     facts->address = std::string(to_string(gid->type)) +
                      (transport::is_ipv4_mapped(gid->gid) ? ", IPv4" : ", IPv6");
   }
@@ -252,13 +253,15 @@ Result<std::unique_ptr<Plugin>> create_plugin(int table_version) {
   publish_rails(options, &live, plugin.get());
 
   std::vector<DeviceFacts> facts;
+  std::vector<std::pair<std::string, transport::Gid>> gids;
   for (const transport::Device& device : plugin->transport->devices()) {
     facts.push_back(facts_of(device, options, live.listed));
-    set_address(device, preference, &facts.back());
+    set_address(device, preference, &facts.back(), &gids);
     if (live.withheld.empty()) continue;
     facts.back().gdr = {};
     facts.back().gdr_text = "off: too little BAR1 is free";
   }
+  for (Finding& one : transport::same_gids(gids)) live.rails.findings.push_back(std::move(one));
   plugin->decision = std::move(live.rails);
   choose_standby(options, facts, plugin.get());
   plugin->devices = std::make_unique<NetDevices>(std::move(facts));

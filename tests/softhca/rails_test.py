@@ -195,6 +195,12 @@ class Rails(unittest.TestCase):
         self.assertRegex(output, r"\[0\] mlx5_3:1 ")
         self.assertIn("will not follow GDR_NCCL_RAIL_MAP for GPU0, GPU6, to which another HCA is nearer. Fix:", output)
 
+    def test_ports_of_one_address_are_warned_about(self):
+        roce = [one | {"link_layer": "Ethernet"} for one in devices()]
+        self.assertNotIn("[same-gid]", self.run_perf(roce))
+        output = self.run_perf([one | {"gids": ["::ffff:10.0.0.1"]} for one in roce[:2]])
+        self.assertIn("WARN NET/GDR [same-gid] : mlx5_0:1, mlx5_1:1: the ports have one GID, ::ffff:10.0.0.1", output)
+
     def test_port_without_an_address_in_the_range_is_no_standby_rail(self):
         roce = [one | {"link_layer": "Ethernet", "gids": [f"::ffff:10.{i}.0.1"]}
                 for i, one in enumerate(devices())]

@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 
 #include <algorithm>
+#include <map>
 #include <tuple>
 
 namespace gdr::transport {
@@ -123,6 +124,24 @@ std::string unmet_preference(const GidEntry& chosen, const GidPreference& prefer
         std::to_string(preference.roce_version));
   }
   return text;
+}
+
+Findings same_gids(const std::vector<std::pair<std::string, Gid>>& ports) {
+  std::map<Gid, std::pair<int, std::string>> by_gid;  // how many, and "mlx5_0:1, mlx5_1:1"
+  for (const auto& [label, gid] : ports) {
+    auto& [count, labels] = by_gid[gid];
+    labels += (++count == 1 ? "" : ", ") + label;
+  }
+  Findings findings;
+  for (const auto& [gid, same] : by_gid) {
+    if (same.first == 1) continue;
+    findings.push_back({FindingKind::kSameGid, Severity::kWarning, same.second,
+                        "the ports have one GID, " + to_string(gid) +
+                            ": the network may deliver packets for one port to another",
+                        "give each port an address of its own, without a bond over both, or leave "
+                        "out all but one by NCCL_IB_HCA"});
+  }
+  return findings;
 }
 
 }  // namespace gdr::transport

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/finding.h"
 #include "base/result.h"
 #include "transport/device/cidr.h"
 
@@ -57,6 +58,10 @@ uint16_t flid_of(const Gid& gid);
 // Returns for a log line which preferences the chosen GID does not meet, such as "RoCE v1 although
 // NCCL_IB_ROCE_VERSION_NUM asks for 2"; "" if it meets all.
 std::string unmet_preference(const GidEntry& chosen, const GidPreference& preference);
+
+// Returns a warning for each GID that several RoCE ports have, which are given by their labels: two
+// ports of a machine cannot share an address, as those of a bond over two HCAs do.
+Findings same_gids(const std::vector<std::pair<std::string, Gid>>& ports);
 
 // Whether the GID marks an unused entry of the table: all zeros, or fe80:: followed by zeros.
 bool is_null(const Gid& gid);

@@ -257,9 +257,15 @@ Observations run_roce_gids(const Host& host) {
   if (ports.empty()) return {nothing_on(host, "there is no active RoCE port to look at")};
   const transport::GidPreference preference = gid_preference(host);
   Observations seen;
-  for (const FabricPort& one : ports) seen.push_back(roce_gid(one, preference));
+  std::vector<std::pair<std::string, transport::Gid>> gids;
+  for (const FabricPort& one : ports) {
+    seen.push_back(roce_gid(one, preference));
+    const auto chosen = transport::select_gid(gid_table(*one.port), preference);
+    if (chosen) gids.emplace_back(one.label, chosen->gid);
+  }
   if (preference.forced_index < 0) allow_unused_ports(host, ports, preference, &seen);
   add_mixed_families(ports, preference, &seen);
+  for (const Finding& one : transport::same_gids(gids)) seen.push_back(observation_of(one));
   return seen;
 }
 

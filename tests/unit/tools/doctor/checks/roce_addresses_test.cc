@@ -50,6 +50,13 @@ TEST(RoceGids, EachCase_HasItsVerdict) {
        {"unused port", unused_port(false), Verdict::kOk},
        {"unused port of a machine with GPUs", unused_port(true), Verdict::kWarning},
        {"version 1, link-local", gids(1), Verdict::kWarning},
+       {"one address on two ports",
+        [](MadeFabric* made) {
+          made->add_roce();
+          made->add_roce().gids = made->port(0).gids;
+        },
+        Verdict::kWarning, "mlx5_0:1, mlx5_1:1",
+        "the ports have one GID, ::ffff:10.0.0.1:", "give each port an address of its own"},
        {"iWARP",
         [](MadeFabric* made) {
           gids(1)(made);
