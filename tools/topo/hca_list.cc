@@ -1,11 +1,15 @@
 #include "tools/topo/hca_list.h"
 
 #include <algorithm>
+#include <functional>
 #include <set>
 #include <utility>
 
 #include "plugin/config/values.h"
+#include "tools/topo/rdma_devices.h"
 #include "tools/topo/text_table.h"
+#include "topology/live/verbs_ports.h"
+#include "topology/sources/sysfs_files.h"
 #include "transport/device/hca_filter.h"
 
 namespace gdr::tools::topo {
@@ -14,7 +18,8 @@ namespace {
 using topology::Machine;
 using transport::SkippedPort;
 
-}  // namespace
+// Whether the list accepts a port, by the HCA's name and the port's number.
+using Accepts = std::function<bool(const std::string&, int)>;
 
 Accepts accepted_by(const Machine& machine, const InspectSettings& settings, Findings* findings) {
   const transport::HcaFilter& filter = settings.options.hcas;
@@ -37,16 +42,44 @@ Accepts accepted_by(const Machine& machine, const InspectSettings& settings, Fin
   };
 }
 
-std::vector<SkippedPort> excluded_by(const Machine& machine, const Accepts& accepts) {
-  std::vector<SkippedPort> excluded;
-  for (const topology::Hca& hca : machine.hcas) {
-    for (const topology::Port& port : hca.ports) {
-      if (accepts(hca.name, port.number)) continue;
-      excluded.push_back({FindingKind::kHcaExcluded, hca.name + ":" + std::to_string(port.number),
-                          transport::HcaFilter::kExcluded});
-    }
+// Removes the ports that the plugin cannot use, as sysfs shows them, and returns them.
+std::vector<SkippedPort> remove_unsupported(const std::filesystem::path& sysfs_root,
+                                            const transport::HcaFilter& filter, Machine* machine) {
+  std::vector<SkippedPort> removed;
+  topology::keep_accepted(machine, [&](const std::string& hca, int port) {
+    const std::filesystem::path folder = sysfs_root / "class" / "infiniband" / hca;
+    const std::string number = std::to_string(port);
+    const SysfsKind kind{topology::first_line(folder / "node_type"),
+                         topology::first_line(folder / "device" / "vendor"),
+                         topology::first_line(folder / "ports" / number / "link_layer")};
+    if (kind.node_type.empty()) return true;
+    std::string reason = unsupported_reason(kind, filter.entry_for(hca, port) != nullptr);
+    if (reason.empty()) return true;
+    removed.push_back({FindingKind::kHcaUnsupported, hca + ":" + number, std::move(reason)});
+    return false;
+  });
+  return removed;
+}
+
+}  // namespace
+
+std::vector<SkippedPort> remove_unused(const std::filesystem::path& sysfs_root,
+                                       const InspectSettings& settings, Machine* machine,
+                                       Machine* all, Findings* findings) {
+  const Accepts accepts = accepted_by(*all, settings, findings);
+  std::vector<SkippedPort> removed;
+  topology::keep_accepted(machine, [&](const std::string& hca, int port) {
+    if (accepts(hca, port)) return true;
+    removed.push_back({FindingKind::kHcaExcluded, hca + ":" + std::to_string(port),
+                       transport::HcaFilter::kExcluded});
+    return false;
+  });
+  if (sysfs_root.empty()) return removed;
+  for (SkippedPort& one : remove_unsupported(sysfs_root, settings.options.hcas, machine)) {
+    removed.push_back(std::move(one));
   }
-  return excluded;
+  (void)remove_unsupported(sysfs_root, {}, all);
+  return removed;
 }
 
 bool has_excluded(const std::vector<SkippedPort>& skipped) {

@@ -1,7 +1,7 @@
 // What the user's list of HCAs, NCCL_IB_HCA or --hca, does to the ports of a machine.
 #pragma once
 
-#include <functional>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -12,18 +12,15 @@
 
 namespace gdr::tools::topo {
 
-// Whether the list accepts a port, by the HCA's name and the port's number.
-using Accepts = std::function<bool(const std::string&, int)>;
-
-// Returns what the list accepts of a machine in a file or in sysfs. NCCL_IB_HCA names HCAs as verbs
-// does: those without such a name are accepted, with a note. But --hca names them as they are
-// shown.
-Accepts accepted_by(const topology::Machine& machine, const InspectSettings& settings,
-                    Findings* findings);
-
-// Returns the ports that are not accepted, as FindingKind::kHcaExcluded.
-std::vector<transport::SkippedPort> excluded_by(const topology::Machine& machine,
-                                                const Accepts& accepts);
+// Removes from `machine`, of a file or of sysfs, what the list does not accept and what the plugin
+// cannot use; from `all`, which is the same machine, only what it cannot use if no list names it.
+// Returns what `machine` lost. NCCL_IB_HCA names HCAs as verbs does: those without such a name are
+// accepted, with a note. But --hca names them as they are shown. `sysfs_root` is "" for a file,
+// which has only ports that can be used, or nothing that distinguishes them.
+std::vector<transport::SkippedPort> remove_unused(const std::filesystem::path& sysfs_root,
+                                                  const InspectSettings& settings,
+                                                  topology::Machine* machine,
+                                                  topology::Machine* all, Findings* findings);
 
 // Whether some port is left out by the list.
 bool has_excluded(const std::vector<transport::SkippedPort>& skipped);

@@ -67,9 +67,8 @@ LiveMachine read_live(const InspectSettings& settings, Findings* findings) {
                          "HCAs are those of sysfs: " + found.error().text, ""});
     add_list_findings(machine, settings, findings);
     Machine all = machine;
-    const Accepts accepts = accepted_by(all, settings, findings);
-    topology::keep_accepted(&machine, accepts);
-    return {std::move(machine), all, excluded_by(all, accepts), std::move(existing)};
+    auto removed = remove_unused("/sys", settings, &machine, &all, findings);
+    return {std::move(machine), std::move(all), std::move(removed), std::move(existing)};
   }
   findings->insert(findings->end(), found->findings.begin(), found->findings.end());
   std::optional<Machine> with_all;
@@ -138,15 +137,16 @@ Result<Inspection> inspect(const InspectOptions& options) {
   }
   add_list_findings(*machine, *settings, &findings);
   const std::string existing_hcas = names_of_hcas(*machine);
-  const Machine all = *machine;
-  const Accepts accepts = accepted_by(all, *settings, &findings);
-  topology::keep_accepted(&*machine, accepts);
+  const std::filesystem::path sysfs_root =
+      is_folder ? std::filesystem::path(options.from) / "sys" : "";
+  Machine all = *machine;
+  auto removed = remove_unused(sysfs_root, *settings, &*machine, &all, &findings);
   Status accepted = check_hca_list(options, existing_hcas, *machine);
   if (!accepted) return forward_error(accepted);
   auto made = decide(std::move(*machine), *settings, std::move(findings));
   if (!made) return made;
-  made->not_offered = excluded_by(all, accepts);
-  if (is_folder) made->sysfs_root = std::filesystem::path(options.from) / "sys";
+  made->not_offered = std::move(removed);
+  made->sysfs_root = sysfs_root;
   decide_unrestricted(all, settings->options, &*made);
   return made;
 }

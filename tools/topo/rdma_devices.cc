@@ -1,7 +1,10 @@
 #include "tools/topo/rdma_devices.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <string_view>
+
+#include "transport/device/port_exclusion.h"
 
 namespace gdr::tools::topo {
 namespace {
@@ -21,7 +24,39 @@ bool has_peer_with_gpudirect(const Machine& machine, const Hca& hca) {
   });
 }
 
+// The number in "4: RNIC", as libibverbs takes it for the transport.
+ibv_transport_type transport_of(const std::string& node_type) {
+  switch (std::atoi(node_type.c_str())) {
+    case 0:
+    case IBV_NODE_CA:
+    case IBV_NODE_SWITCH:
+    case IBV_NODE_ROUTER:
+      return IBV_TRANSPORT_IB;
+    case IBV_NODE_RNIC:
+      return IBV_TRANSPORT_IWARP;
+    case IBV_NODE_USNIC:
+      return IBV_TRANSPORT_USNIC;
+    case IBV_NODE_USNIC_UDP:
+      return IBV_TRANSPORT_USNIC_UDP;
+    default:
+      return IBV_TRANSPORT_UNSPECIFIED;
+  }
+}
+
+uint8_t link_layer_of(const std::string& text) {
+  if (text.empty() || text == "InfiniBand") return IBV_LINK_LAYER_INFINIBAND;
+  return text == "Ethernet" ? IBV_LINK_LAYER_ETHERNET : IBV_LINK_LAYER_UNSPECIFIED;
+}
+
 }  // namespace
+
+std::string unsupported_reason(const SysfsKind& kind, bool named) {
+  return transport::exclusion_reason(
+      {.transport = transport_of(kind.node_type),
+       .vendor_id = static_cast<uint32_t>(std::strtoul(kind.vendor.c_str(), nullptr, 16)),
+       .link_layer = link_layer_of(kind.link_layer),
+       .named = named});
+}
 
 bool is_rdma_device(const Machine& machine, const Hca& hca) {
   const bool has_guid = hca.guid >> kManufacturerShift != 0;

@@ -1,5 +1,7 @@
-// Which of the NICs in a source are RDMA devices.
+// Which of the NICs in a source are RDMA devices, and which of these the plugin can use.
 #pragma once
+
+#include <string>
 
 #include "tools/prediction/rail_agreement.h"
 #include "tools/topo/labels.h"
@@ -13,6 +15,17 @@ bool is_rdma_device(const Machine& machine, const Hca& hca);
 
 // The same of the HCA that a port is on.
 bool is_rdma_port(const Machine& machine, PortRef port);
+
+// What sysfs has of a device and one of its ports, as verbs reports it to the plugin.
+struct SysfsKind {
+  std::string node_type;   // "1: CA", "4: RNIC"; "" of a device that sysfs does not have
+  std::string vendor;      // "0x15b3"
+  std::string link_layer;  // "" may be any
+};
+
+// Why the plugin cannot use a port of this kind, as transport::exclusion_reason() has it; `named`:
+// in NCCL_IB_HCA. "" for a port that it can use.
+std::string unsupported_reason(const SysfsKind& kind, bool named);
 
 // Whether one of the GPU's rails is on an RDMA device.
 bool has_rdma_rail(const Machine& machine, const topology::Disagreement& one);

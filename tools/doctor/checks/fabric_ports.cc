@@ -4,14 +4,13 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <map>
 
 #include "base/finding.h"
 #include "plugin/config/load.h"
 #include "tools/doctor/topology.h"
+#include "tools/topo/rdma_devices.h"
 #include "topology/ports.h"
-#include "transport/device/port_exclusion.h"
 
 namespace gdr::tools::doctor {
 namespace {
@@ -37,41 +36,12 @@ std::string reason_of_inspection(const Host& host, const std::string& label) {
   return "";
 }
 
-// The kernel's node type, the number in "4: RNIC", as libibverbs takes it for the transport. "" is
-// of a device that sysfs does not have, as of the software HCA.
-ibv_transport_type transport_of(const std::string& node_type) {
-  switch (std::atoi(node_type.c_str())) {
-    case 0:
-    case IBV_NODE_CA:
-    case IBV_NODE_SWITCH:
-    case IBV_NODE_ROUTER:
-      return IBV_TRANSPORT_IB;
-    case IBV_NODE_RNIC:
-      return IBV_TRANSPORT_IWARP;
-    case IBV_NODE_USNIC:
-      return IBV_TRANSPORT_USNIC;
-    case IBV_NODE_USNIC_UDP:
-      return IBV_TRANSPORT_USNIC_UDP;
-    default:
-      return IBV_TRANSPORT_UNSPECIFIED;
-  }
-}
-
-// A port of which it is unknown may be usable.
-uint8_t link_layer_of(const RdmaPort& port) {
-  if (port.is_infiniband() || port.link_layer.empty()) return IBV_LINK_LAYER_INFINIBAND;
-  return port.is_ethernet() ? IBV_LINK_LAYER_ETHERNET : IBV_LINK_LAYER_UNSPECIFIED;
-}
-
 }  // namespace
 
 std::string fault_of_kind(const Host& host, const RdmaHca& hca, const RdmaPort& port) {
   const config::Options options = config::load(host.environment, nullptr);
-  return transport::exclusion_reason(
-      {.transport = transport_of(hca.node_type),
-       .vendor_id = static_cast<uint32_t>(std::strtoul(hca.pci_ids.c_str(), nullptr, 16)),
-       .link_layer = link_layer_of(port),
-       .named = options.hcas.entry_for(hca.name, port.number) != nullptr});
+  return topo::unsupported_reason({hca.node_type, hca.pci_ids, port.link_layer},
+                                  options.hcas.entry_for(hca.name, port.number) != nullptr);
 }
 
 bool has_rails(const Host& host) {
