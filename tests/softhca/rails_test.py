@@ -5,6 +5,7 @@ rails_test.py TOOL PLUGIN SOFTHCA_FOLDER TOPOLOGIES_FOLDER [unittest arguments]
 """
 
 import json
+import pathlib
 import re
 import subprocess
 import sys
@@ -65,17 +66,6 @@ class Rails(unittest.TestCase):
             mlx5_3={"link_speed": 512, "speed_gbps": 1600}))
         for device, gbps in enumerate((800, 800, 800, 1600)):
             self.assertIn(f"[{device}] mlx5_{device}:1 InfiniBand {gbps} Gb/s", output)
-
-    def test_ports_without_reliable_connections_are_named(self):
-        others = [{"name": "efa_0", "transport": "unspecified", "vendor_id": "1d0f", "max_msg_sz": 8928},
-                  {"name": "iw_0", "transport": "iWARP"},
-                  {"name": "odd_0", "link_layer": "unspecified"}]
-        output = self.run_perf(others + devices())
-        self.assertRegex(output, r"not used: efa_0:1 is an Elastic Fabric Adapter .*aws-ofi-nccl")
-        self.assertIn("not used: iw_0:1 is an iWARP device", output)
-        self.assertIn("not used: odd_0:1 has a link layer that is neither", output)
-        self.assertIn("[3] mlx5_3:1 InfiniBand", output)
-        self.assertNotIn("[4] ", output)
 
     def restrictions(self, **settings):
         judged = subprocess.run([TOOL, "doctor", "--check", "rails", "--json"],
@@ -363,6 +353,119 @@ class Rails(unittest.TestCase):
         self.assertEqual(output.count("NCCL INFO NET/GDR [cross-rail] : rail 0 to rail 3: "), 1, output)
         self.assertIn("NCCL WARN NET/GDR [cross-rail] : rail 0 to rail 3: ",
                       self.crossed(NCCL_IB_WARN_RAIL_LOCAL="1"))
+
+
+def reason(text):
+    """Without what the doctor says before it and the fix behind it, which topo prints apart."""
+    return text.split(". Fix: ")[0].removeprefix("it ")
+
+
+def of_topo(shown):
+    verdicts = {one["port"]: f"rail {one['rail']}" if one["usable"] else "down" for one in shown["rails"]}
+    left_out = shown["excluded_ports"] + shown["not_offered"]
+    return verdicts | {one["port"]: reason(one["reason"]) for one in left_out}
+
+
+def of_doctor(report):
+    seen = next(one for one in report["checks"] if one["name"] == "port-state")["observations"]
+    verdicts = {}
+    for one in seen:
+        state, _, excluded = one["evidence"].partition("; not for the traffic of GPUs: ")
+        verdicts[one["subject"]] = reason(excluded) or ("rail" if "ACTIVE" in state else "down")
+    return verdicts
+
+
+def of_plugin(log):
+    verdicts = dict(re.findall(r" : \[\d+\] (\S+) .* (rail \d+)", log))
+    verdicts |= {port: "down" if why == "is not ACTIVE" else reason(why)
+                 for port, why in re.findall(r"not used: (\S+:\d+) (.*)", log)}
+    return verdicts | dict(re.findall(r"map (\S+) excluded: (.*)", log))
+
+
+def write_root(folder):
+    """A copy of /sys with two GPUs on root ports, an HCA, and devices that carry nothing of NCCL."""
+    hcas = {"0000:18:00.0": ("mlx5_0", "1: CA", "InfiniBand", "0x15b3"),
+            "0000:19:00.0": ("siw_eth0", "4: RNIC", "Ethernet", "0x1af4"),
+            "0000:1a:00.0": ("efa_0", "255: <unknown>", "Unspecified", "0x1d0f"),
+            "0000:1b:00.0": ("odd_0", "1: CA", "Unspecified", "0x15b3")}
+    files = {}
+    for address in ("0000:17:00.0", "0000:2a:00.0", *hcas):
+        function = f"devices/pci{address[:7]}/{address}"
+        files |= {f"{function}/class": "0x030200", f"{function}/vendor": "0x10de", f"{function}/device": "0x2330"}
+        if address in hcas:
+            name, node, layer, files[f"{function}/vendor"] = hcas[address]
+            files |= {f"{function}/class": "0x020000", f"class/infiniband/{name}/node_type": node,
+                      f"class/infiniband/{name}/ports/1/state": "4: ACTIVE",
+                      f"class/infiniband/{name}/ports/1/link_layer": layer}
+    for name, text in files.items():
+        (folder / "sys" / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "sys" / name).write_text(text + "\n")
+    (folder / "sys/bus/pci/devices").mkdir(parents=True)
+    for function in (folder / "sys/devices").glob("pci*/*"):
+        (folder / "sys/bus/pci/devices" / function.name).symlink_to(function)
+        if function.name in hcas:
+            (folder / "sys/class/infiniband" / hcas[function.name][0] / "device").symlink_to(function)
+
+
+class Verdicts(unittest.TestCase):
+    """What topo says of a source, and the doctor and the plugin of the same machine, of each port."""
+
+    def setUp(self):
+        self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+
+    def run_tool(self, *arguments, **options):
+        return subprocess.run([TOOL, *map(str, arguments)], text=True, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT if "perf" in arguments else subprocess.DEVNULL,
+                              timeout=TIMEOUT_S, **options).stdout
+
+    def compare(self, source, others=(), **settings):
+        """Prints a row of the table and returns the ports on which they differ."""
+        shown = self.run_tool("topo", "--json", "--from", source, env=environment([], {}, **settings))
+        if not shown:
+            print(f"{source.name:28} refused", file=sys.stderr)
+            return []
+        # Software HCAs need plain names; some files have PCI addresses or what NCCL makes of names.
+        listed = json.loads(self.run_tool("topo", "--json", "--from", source))["hcas"]
+        names = {one["name"]: re.sub(r"\W", "_", one["name"]) for one in listed}
+        for old, new in names.items():
+            shown = shown.replace(f'"{old}:', f'"{new}:')
+        hcas = [{"name": names[one["name"]], "ports": max(port["number"] for port in one["ports"]),
+                 "link_layer": one["ports"][0]["link_layer"] or "InfiniBand",
+                 "speed_gbps": (one["ports"][0]["speed_mbps"] or 100000) // 1000}
+                | ({"pci": one["address"]} if one["address"] else {}) for one in listed]
+        down = [{"kind": "port_down", "device": names[one["name"]], "port": port["number"], "at_s": 0}
+                for one in listed for port in one["ports"] if port["state"] == "down"]
+        file = source
+        if not json.loads(shown)["source"].startswith("NCCL XML"):
+            file = self.folder / "as_nccl.xml"
+            file.write_text(self.run_tool("topo", "--nccl-xml", "--from", source))
+        env = environment([SOFTHCA], {"devices": hcas + list(others), "faults": down},
+                          NCCL_TOPO_FILE=str(file), **settings)
+        topo = of_topo(json.loads(shown))
+        plugin = of_plugin(self.run_tool("perf", "sendrecv", "--plugin", PLUGIN, "--end", "8", "--iters", "1",
+                                         env=env))
+        doctors = [of_doctor(json.loads(self.run_tool("doctor", "--json", *root, env=env)))
+                   for root in ([], ["--root", source])[:1 + source.is_dir()]]
+        odd = [(port, verdict, plugin.get(port), *(one.get(port) for one in doctors))
+               for port, verdict in topo.items()
+               if plugin.get(port) != verdict
+               or any(one.get(port) != re.sub(r"^rail \d+$", "rail", verdict) for one in doctors)]
+        rails = sum(one.startswith("rail ") for one in topo.values())
+        print(f"{source.name:28} {len(topo):3} ports, {rails:2} rails, {len(odd)} differ", file=sys.stderr)
+        return odd
+
+    def test_topo_doctor_and_plugin_agree_on_each_port(self):
+        write_root(self.folder / "root")
+        efa = {"name": "efa_0", "transport": "unspecified", "vendor_id": "1d0f"}
+        siw = {"name": "siw_eth0", "transport": "iWARP", "link_layer": "Ethernet"}
+        odd = {"name": "odd_0", "link_layer": "unspecified"}
+        self.assertEqual(self.compare(self.folder / "root", [efa, siw, odd]), [])
+        for hcas in "mlx5_1,mlx5_2:l", "^mlx5_1", "=mlx5_0:1,mlx5_9,mlx5_77":
+            with self.subTest(hcas):
+                self.assertEqual(self.compare(pathlib.Path(TOPOLOGIES, "nccl-dgx-a100.xml"), NCCL_IB_HCA=hcas), [])
+        for source in sorted(pathlib.Path(TOPOLOGIES).rglob("*.xml")):
+            with self.subTest(source.name):
+                self.assertEqual(self.compare(source), [])
 
 
 if __name__ == "__main__":

@@ -27,18 +27,21 @@ std::map<std::string, std::string> fabric_exclusions(const RailDecision& decisio
   return reasons;
 }
 
-// What the inspection says of a port that it left out: "is excluded by NCCL_IB_HCA"; "" for others.
-std::string reason_of_inspection(const Host& host, const std::string& label) {
-  if (!host.inspection.has_value()) return "";
+// What the inspection says of a port that it left out; null for others.
+const transport::SkippedPort* left_out(const Host& host, const std::string& label) {
+  if (!host.inspection.has_value()) return nullptr;
   for (const transport::SkippedPort& one : host.inspection->not_offered) {
-    if (one.port == label) return one.reason;
+    if (one.port == label) return &one;
   }
-  return "";
+  return nullptr;
 }
 
 }  // namespace
 
 std::string fault_of_kind(const Host& host, const RdmaHca& hca, const RdmaPort& port) {
+  // Verbs may know more of the device than sysfs.
+  const auto* one = left_out(host, fmt::format("{}:{}", hca.name, port.number));
+  if (one != nullptr && one->kind == FindingKind::kHcaUnsupported) return one->reason;
   const config::Options options = config::load(host.environment, nullptr);
   return topo::unsupported_reason({hca.node_type, hca.pci_ids, port.link_layer},
                                   options.hcas.entry_for(hca.name, port.number) != nullptr);
@@ -64,8 +67,10 @@ std::vector<FabricPort> fabric_ports(const Host& host) {
       } else if (reason != reasons.end()) {
         one.excluded = reason->second;
       } else {
-        one.excluded = reason_of_inspection(host, one.label);
-        if (one.excluded.empty() && by_rails) one.excluded = "NCCL is not offered it";
+        const transport::SkippedPort* skipped = left_out(host, one.label);
+        if (skipped != nullptr || by_rails) {
+          one.excluded = skipped != nullptr ? skipped->reason : "NCCL is not offered it";
+        }
       }
       ports.push_back(std::move(one));
     }

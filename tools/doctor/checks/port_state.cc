@@ -121,11 +121,11 @@ Observation port_state_seen(const Host& host, const FabricPort& one) {
     return unknown(one.label, "its state is unknown",
                    "mount /sys, or run it where libibverbs can open the HCA");
   }
-  if (one.port->is_active()) return ok(one.label, evidence);
   if (!one.excluded.empty()) {
     return ok(one.label,
               fmt::format("{}; not for the traffic of GPUs: {}", evidence, one.excluded));
   }
+  if (one.port->is_active()) return ok(one.label, evidence);
   if (is_spare_port(host, one)) {
     return ok(one.label, evidence + "; no card of the model has its second port up");
   }
