@@ -15,8 +15,8 @@ constexpr uint8_t kHopLimit = 255;  // routed fabrics may be deep; NCCL's net_ib
 constexpr uint8_t kMinRnrTimer = 12;  // 0.64 ms, the code of IBTA table 45
 constexpr uint8_t kRnrRetryForever = 7;
 
-// What an HCA that cannot grant more inline data is asked for: bnxt_re and irdma have about 100
-// bytes in a work request, room for one clear-to-send slot.
+// An HCA that cannot grant the inline data is asked for one clear-to-send slot less, and so on:
+// bnxt_re and irdma have about 100 bytes in a work request, room for one slot.
 constexpr uint32_t kOneSlot = sizeof(wire::ClearToSend);
 
 // The subnet as NCCL's net_ib compares it (connect.cc, "GID Format"): of the prefix only the last
@@ -114,7 +114,7 @@ Result<QueuePair> create_queue_pair(const Device& device, ibv_cq* cq, const Queu
   attr.cap.max_inline_data = depths.inline_bytes;
   ibv_qp* raw = api.create_qp(device.hca->pd(), &attr);
   for (auto bytes = static_cast<uint32_t>(depths.inline_bytes); raw == nullptr && bytes > 0;) {
-    bytes = bytes > kOneSlot ? kOneSlot : 0;
+    bytes = bytes > kOneSlot ? (bytes - 1) / kOneSlot * kOneSlot : 0;
     attr.cap.max_inline_data = bytes;
     raw = api.create_qp(device.hca->pd(), &attr);
   }

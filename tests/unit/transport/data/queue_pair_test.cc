@@ -197,6 +197,7 @@ TEST(QueuePair, HcaWithLittleInlineData_GrantsWhatFits) {
     void (*limit)(fake_verbs::HcaConfig&);
     uint32_t of_sender, of_receiver;
   } cases[] = {{[](auto& hca) { hca.max_inline_bytes = 192; }, 60, 192},
+               {[](auto& hca) { hca.max_inline_bytes = 160; }, 60, 128},
                {[](auto& hca) { hca.max_inline_bytes = 96; }, 60, 64},
                {[](auto& hca) { hca.max_inline_bytes = 63; }, 60, 0},
                {[](auto& hca) { hca.max_inline_bytes = 0; }, 0, 0}};
