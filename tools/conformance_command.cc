@@ -205,11 +205,12 @@ void add_conformance_command(CLI::App& app) {
                    "Seconds within which a dead peer must become an error")
       ->check(positive_number())
       ->capture_default_str();
-  suite->add_option(
+  auto* root = suite->add_option(
       "--root", command->root,
       "ADDR:PORT where rank 0 listens, for a run of the cases of two processes over two "
       "machines; start the same command on both with its own --rank");
-  suite->add_option("--rank", command->rank, "This machine's rank, with --root: 0 or 1");
+  suite->add_option("--rank", command->rank, "This machine's rank, with --root: 0 or 1")
+      ->needs(root);
   suite->add_option("--json", command->json,
                     "Write the results to this file; -: only to standard output");
   suite->callback([command] { run(*command); });

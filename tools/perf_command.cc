@@ -82,10 +82,11 @@ void add_common_options(CLI::App* command, PerfOptions& o) {
       ->default_str("host");
   command->add_flag("--bind,!--no-bind", o.bind,
                     "Pin each rank to a CPU of its own while it is measured, if there are enough");
-  command->add_option("--root", o.root,
-                      "ADDR:PORT where rank 0 listens, for a run over several machines; start the "
-                      "same command on each with its own --rank");
-  command->add_option("--rank", o.rank, "This process's rank, with --root");
+  auto* root = command->add_option(
+      "--root", o.root,
+      "ADDR:PORT where rank 0 listens, for a run over several machines; start the "
+      "same command on each with its own --rank");
+  command->add_option("--rank", o.rank, "This process's rank, with --root")->needs(root);
 }
 
 Status check_options(const PerfOptions& o) {
