@@ -92,13 +92,14 @@ class DoctorFabric(Case):
         self.assertIn("64 KiB", seen[0]["evidence"])
         self.assertEqual(self.doctor("memory-lock", status=0)[0]["verdict"], "ok")
 
-    def test_machine_without_rdma_device_is_unknown_and_says_so(self):
+    def test_machine_without_rdma_device_fails_where_it_has_gpus(self):
         guest = self.machines[0]
         guest.run("rdma link delete rxe0; rdma link delete rxe1")
         self.addCleanup(guest.run, "for i in 0 1; do rdma link add rxe$i type rxe netdev eth$i; done")
-        seen = self.doctor("rdma-devices", status=3)
-        self.assertEqual([one["verdict"] for one in seen], ["unknown"])
-        self.assertIn("no RDMA device", seen[0]["evidence"])
+        for gpus, verdict, status in (_GPUS, "failure", 1), ("", "unknown", 3):
+            seen = self.doctor("rdma-devices", before=gpus, status=status)
+            self.assertEqual([one["verdict"] for one in seen], [verdict])
+            self.assertIn("no RDMA device", seen[0]["evidence"])
 
 
 class DoctorCounters(Case):

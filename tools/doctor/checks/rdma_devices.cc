@@ -25,7 +25,8 @@ struct HcaFunction {
 };
 
 constexpr uint16_t kNvidiaNetworking = 0x15b3;  // formerly Mellanox
-constexpr uint32_t kNetworkController = 0x02;   // Ethernet 0200, InfiniBand 0207
+constexpr uint16_t kVirtio = 0x1af4;
+constexpr uint32_t kNetworkController = 0x02;  // Ethernet 0200, InfiniBand 0207
 
 // The module that makes an RDMA device of a function with that driver.
 constexpr auto kRdmaModules = std::to_array<std::pair<std::string_view, std::string_view>>(
@@ -119,23 +120,49 @@ void soften_rdma_failures(Observations* seen) {
   }
 }
 
+// Whether there are GPUs here: those of a site-wide NCCL_TOPO_FILE may be of other machines.
+bool has_gpus_here(const Host& host) {
+  if (!host.inspection.has_value()) return false;
+  const topology::Machine& machine = machine_of(host);
+  return std::any_of(machine.gpus.begin(), machine.gpus.end(), [&](const topology::Gpu& gpu) {
+    return !machine.nccl_file || host.exists("/sys/bus/pci/devices/" + gpu.bdf.to_string());
+  });
+}
+
+// Whether the machine may have an RDMA device that this container does not see: of a network card
+// of any vendor. Containers see the PCI functions of the whole machine.
+bool may_hide_rdma_device(const Host& host) {
+  if (!is_in_container(host)) return false;
+  const std::vector<fs::path> folders = topology::pci_folders(host.path("/sys"));
+  return folders.empty() || std::any_of(folders.begin(), folders.end(), [](const fs::path& folder) {
+           const auto function = topology::pci_function(folder);
+           return function && function->class_code >> 16 == kNetworkController &&
+                  function->ids.vendor != kVirtio;
+         });
+}
+
 Observations without_rdma_device(const Host& host) {
   const std::vector<HcaFunction> functions = hca_functions(host);
   Observations seen;
   for (const HcaFunction& one : functions) seen.push_back(lost_function(host, one));
   // Without GPUs, the card may be there for the network alone.
-  if (!host.inspection.has_value() || machine_of(host).gpus.empty()) {
-    soften_rdma_failures(&seen);
-  }
+  const bool has_gpus = has_gpus_here(host);
+  if (!has_gpus) soften_rdma_failures(&seen);
   if (!seen.empty()) return seen;
   if (!host.exists("/sys/class")) {
     return {unknown("", "there is no /sys/class", "mount /sys, in a container too")};
   }
-  return {unknown("",
-                  "this machine has no RDMA device: /sys/class/infiniband has none, and no PCI "
-                  "function is an HCA of NVIDIA. NCCL uses TCP sockets here",
-                  "run it on a machine with an HCA, or try a software one: rdma link add rxe0 type "
-                  "rxe netdev INTERFACE")};
+  const std::string evidence =
+      "has no RDMA device: /sys/class/infiniband has none, and no PCI function is an HCA of "
+      "NVIDIA. NCCL uses TCP sockets here";
+  if (has_gpus && !may_hide_rdma_device(host)) {
+    return {failure("", "this machine has GPUs, but " + evidence,
+                    "look for the HCA in lspci, in its slot and in dmesg. If this machine has none "
+                    "by design, name the other checks by --check (nccl-gdr doctor --list)")};
+  }
+  return {unknown("", "this machine " + evidence,
+                  "run it on a machine with an HCA. To try NCCL's traffic without one: nccl-gdr "
+                  "with-softhca nccl-gdr perf all_reduce")};
 }
 
 std::string device_text(const RdmaHca& hca) {

@@ -5,10 +5,11 @@
 namespace gdr::tools::doctor {
 namespace {
 
-// Adds a network function of NVIDIA's, with that driver if it is not empty.
-void add_function(MadeFabric* made, const std::string& address, const std::string& driver) {
+// Adds a network function, with that driver if it is not empty.
+void add_function(MadeFabric* made, const std::string& address, const std::string& driver,
+                  const std::string& vendor = "0x15b3") {
   const std::string folder = "/sys/devices/pci0000:3a/" + address;
-  made->write(folder + "/vendor", "0x15b3\n");
+  made->write(folder + "/vendor", vendor + "\n");
   made->write(folder + "/device", "0x1021\n");
   made->write(folder + "/class", "0x020700\n");
   made->link("/sys/bus/pci/devices/" + address, folder);
@@ -23,6 +24,14 @@ auto function_of(const char* driver, bool has_gpus, std::vector<std::string> mod
     add_function(made, "0000:3b:00.0", driver);
     for (const std::string& one : modules) made->write("/sys/module/" + one + "/refcnt", "1\n");
     made->host.process.container = container;
+  };
+}
+
+auto gpus_in_container(const char* vendor_of_network) {
+  return [=](MadeFabric* made) {
+    made->add_rails();
+    made->host.process.container = Container::kDocker;
+    add_function(made, "0000:3b:00.0", "", vendor_of_network);
   };
 }
 
@@ -98,6 +107,16 @@ TEST(RdmaDevices, EachCase_HasItsVerdict) {
        {"iWARP alone", iwarp(false, false), Verdict::kFailure},
        {"iWARP that is named", iwarp(true, false), Verdict::kOk},
        {"no HCA", [](MadeFabric*) {}, Verdict::kUnknown, "", "this machine has no RDMA device"},
+       {"GPUs and no HCA", [](MadeFabric* made) { made->add_rails(); }, Verdict::kFailure, "",
+        "this machine has GPUs, but has no RDMA device", "by design"},
+       {"GPUs of a site's NCCL_TOPO_FILE",
+        [](MadeFabric* made) {
+          made->add_rails();
+          made->host.inspection->decision.machine.nccl_file = true;
+        },
+        Verdict::kUnknown},
+       {"GPUs in a container, Broadcom's network", gpus_in_container("0x14e4"), Verdict::kUnknown},
+       {"GPUs in a container, virtual network", gpus_in_container("0x1af4"), Verdict::kFailure},
        {"no /sys", [](MadeFabric* made) { std::filesystem::remove_all(made->host.path("/sys")); },
         Verdict::kUnknown, "", "there is no /sys/class"},
        {"function without a driver", function_of("", true), Verdict::kFailure,
