@@ -27,6 +27,11 @@ def output_of(*words: str | Path, **variables: str) -> str:
     return done.stdout
 
 
+def glibc_version(text: str) -> tuple[int, int]:
+    """The highest version of glibc that `text` names."""
+    return max((int(major), int(minor)) for major, minor in re.findall(r"(?i)glibc[_ ](\d+)\.(\d+)", text))
+
+
 class Install(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -56,6 +61,12 @@ class Install(unittest.TestCase):
     def test_no_binary_has_a_search_path_of_its_own(self):
         for binary in self.binaries():
             self.assertNotRegex(output_of("readelf", "-d", binary), "RUNPATH|RPATH")
+
+    @unittest.skipIf(glibc_version(os.confstr("CS_GNU_LIBC_VERSION")) > (2, 37),
+                     "headers of this C library ask for newer functions")
+    def test_binaries_run_with_glibc_2_34(self):
+        for binary in self.binaries():
+            self.assertLessEqual(glibc_version(output_of("objdump", "-T", binary)), (2, 34), binary)
 
     def test_plugin_exports_only_its_tables(self):
         names = {line.split()[-1] for line in
