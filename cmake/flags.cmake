@@ -13,6 +13,8 @@ if(GDR_PACKAGE)
     -ffile-prefix-map=${CMAKE_BINARY_DIR}=build -fstack-protector-strong -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
   target_link_options(gdr_flags INTERFACE -Wl,--build-id=sha1 -Wl,-z,relro -Wl,-z,now)
 endif()
+# Log lines name a source by its path in the tree. This comes behind -ffile-prefix-map, which covers macros, too.
+target_compile_options(gdr_flags INTERFACE -fmacro-prefix-map=${PROJECT_SOURCE_DIR}/=)
 if(GDR_WERROR)
   target_compile_options(gdr_flags INTERFACE -Werror)
 endif()

@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "base/commit.h"
 #include "base/finding.h"
 #include "base/log.h"
 #include "base/process_fds.h"
@@ -275,8 +276,10 @@ void log_choice(const Plugin& plugin) {
   const transport::TransportOptions& options = plugin.transport->options();
   const transport::Interface interface { options.interface_name, options.bind_address };
   GDR_INFO(kInitLines,
-           "version " GDR_VERSION " (wire version %d, table v%d), %zu device(s), handshake over %s",
-           transport::wire::kWireVersion, plugin.table_version, plugin.transport->devices().size(),
+           "version " GDR_VERSION
+           " (wire version %d%s%s, table v%d), %zu device(s), handshake over %s",
+           transport::wire::kWireVersion, *kCommit == '\0' ? "" : ", commit ", kCommit,
+           plugin.table_version, plugin.transport->devices().size(),
            transport::to_string(interface).c_str());
   for (const std::string& line : plugin.devices->describe()) {
     GDR_INFO(kInitLines, "%s", line.c_str());

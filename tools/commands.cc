@@ -1,5 +1,9 @@
 #include "tools/commands.h"
 
+#include <string>
+
+#include "base/commit.h"
+
 namespace gdr::tools {
 
 void add_commands(CLI::App& app) {
@@ -8,7 +12,9 @@ void add_commands(CLI::App& app) {
       "Exit status of the subcommands: 0: as wanted; 1: wrong results, a failed check or case, or "
       "a difference; 2: an option cannot be used; 3: nothing could be run or looked at");
   app.require_subcommand(1);
-  app.set_version_flag("--version", "nccl-gdr " GDR_VERSION, "Print the version and exit");
+  const std::string commit = *kCommit == '\0' ? "" : std::string(" (commit ") + kCommit + ")";
+  app.set_version_flag("--version", "nccl-gdr " GDR_VERSION + commit,
+                       "Print the version and exit");
   add_perf_command(app);
   add_conformance_command(app);
   add_topo_command(app);

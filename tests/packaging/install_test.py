@@ -16,6 +16,7 @@ from pathlib import Path
 
 BUILD, VERSION, LIBDIR = sys.argv[1:4]
 del sys.argv[1:4]
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def output_of(*words: str | Path, **variables: str) -> str:
@@ -30,6 +31,15 @@ def output_of(*words: str | Path, **variables: str) -> str:
 def glibc_version(text: str) -> tuple[int, int]:
     """The highest version of glibc that `text` names."""
     return max((int(major), int(minor)) for major, minor in re.findall(r"(?i)glibc[_ ](\d+)\.(\d+)", text))
+
+
+def commit(form: str) -> str:
+    """`form` with the commit of the sources, or nothing for sources without git."""
+    done = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short=7", "HEAD"], check=False, text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    if done.returncode != 0 or not (ROOT / ".git").exists():
+        return ""
+    return re.escape(form).replace(r"\{\}", done.stdout.strip() + r"(\.modified)?")
 
 
 class Install(unittest.TestCase):
@@ -68,6 +78,10 @@ class Install(unittest.TestCase):
         for binary in self.binaries():
             self.assertLessEqual(glibc_version(output_of("objdump", "-T", binary)), (2, 34), binary)
 
+    def test_binaries_do_not_name_the_folder_of_the_sources(self):
+        for binary in self.binaries():
+            self.assertNotIn(bytes(ROOT), binary.read_bytes(), binary)
+
     def test_plugin_exports_only_its_tables(self):
         names = {line.split()[-1] for line in
                  output_of("nm", "-D", "--defined-only", self.plugin).splitlines()}
@@ -76,7 +90,7 @@ class Install(unittest.TestCase):
             self.assertRegex(name, r"^ncclNetPlugin_v\d+$")
 
     def test_version_is_that_of_the_project(self):
-        self.assertEqual(output_of(self.program, "--version"), f"nccl-gdr {VERSION}\n")
+        self.assertRegex(output_of(self.program, "--version"), rf"^nccl-gdr {VERSION}{commit(' (commit {})')}\n$")
 
     def test_softhca_is_found_and_needed(self):
         found = output_of(self.program, "with-softhca", "--folder")
@@ -96,7 +110,7 @@ class Install(unittest.TestCase):
                          "2", "--begin", "8", "--end", "4K", "--factor", "8", NCCL_SOCKET_IFNAME="lo",
                          NCCL_DEBUG="INFO")
         self.assertRegex(done, r"# 2 ranks, \d+ sizes: 0 wrong")
-        self.assertIn(f"version {VERSION} ", done)
+        self.assertRegex(done, rf"version {VERSION} \(wire version \d+{commit(', commit {}')}, table v")
 
     def test_man_pages_are_there_where_help2man_is(self):
         pages = {page.name for page in (self.prefix / "share/man").rglob("*.gz")}
