@@ -1,6 +1,20 @@
 # `cmake --install`: three components, plugin, tools and softhca, which cmake/packages.cmake makes
 # into a package each.
 
+add_custom_target(gdr_products DEPENDS nccl-net-gdr softhca nccl-gdr nccl-gdr-diagnose)
+
+# gdr_build_missing(component target file): before what follows, `cmake --install` builds the target where its file
+# is missing, as in the folder of ./run demo.
+function(gdr_build_missing component target file)
+  install(CODE "if(NOT EXISTS \"${file}\")
+  execute_process(COMMAND \"${CMAKE_COMMAND}\" --build \"${CMAKE_BINARY_DIR}\" --target ${target} COMMAND_ERROR_IS_FATAL ANY)
+endif()" COMPONENT ${component})
+endfunction()
+gdr_build_missing(plugin nccl-net-gdr $<TARGET_FILE:nccl-net-gdr>)
+gdr_build_missing(softhca softhca $<TARGET_FILE:softhca>)
+gdr_build_missing(tools nccl-gdr $<TARGET_FILE:nccl-gdr>)
+gdr_build_missing(tools nccl-gdr-diagnose $<TARGET_FILE:nccl-gdr-diagnose>)
+
 # The software HCA has the file name of the system's libibverbs. It lies in a folder of its own, which
 # no loader searches and which the tool puts in front of LD_LIBRARY_PATH (nccl-gdr with-softhca). The
 # link libibverbs.so belongs to it: NCCL looks for that name first, and would find the system's where
@@ -51,6 +65,7 @@ add_custom_command(OUTPUT ${page}
   COMMAND ${CMAKE_COMMAND} -E make_directory ${man}
   COMMAND ${GZIP} -9nc ${PROJECT_SOURCE_DIR}/packaging/nccl-net-gdr.7 > ${page}
   DEPENDS packaging/nccl-net-gdr.7 VERBATIM)
+gdr_build_missing(plugin gdr_man_pages ${page})
 install(FILES ${page} DESTINATION ${CMAKE_INSTALL_MANDIR}/man7 COMPONENT plugin)
 set(pages ${page})
 
@@ -72,9 +87,11 @@ if(HELP2MAN)
       DEPENDS nccl-gdr nccl-gdr-diagnose nccl-tests-config/nccl-gdr-burn-in
       WORKING_DIRECTORY $<TARGET_FILE_DIR:nccl-gdr> VERBATIM)
     list(APPEND pages ${page}.gz)
+    gdr_build_missing(tools gdr_man_pages ${page}.gz)
     install(FILES ${page}.gz DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT tools)
   endforeach()
 else()
   message(STATUS "help2man was not found: no man pages of nccl-gdr are built and installed")
 endif()
 add_custom_target(gdr_man_pages ALL DEPENDS ${pages})
+add_dependencies(gdr_products gdr_man_pages)
