@@ -13,8 +13,7 @@ void add_commands(CLI::App& app) {
       "a difference; 2: an option cannot be used; 3: nothing could be run or looked at");
   app.require_subcommand(1);
   const std::string commit = *kCommit == '\0' ? "" : std::string(" (commit ") + kCommit + ")";
-  app.set_version_flag("--version", "nccl-gdr " GDR_VERSION + commit,
-                       "Print the version and exit");
+  app.set_version_flag("--version", "nccl-gdr " GDR_VERSION + commit, "Print the version and exit");
   add_perf_command(app);
   add_conformance_command(app);
   add_topo_command(app);

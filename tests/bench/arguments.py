@@ -106,7 +106,7 @@ def parse(parser, *needs, words=None):
         parser.error("two plugins have one name: give one of them another, by NAME=FILE")
     for file in [*(plugin.file for plugin in options.plugins), *(options.build / name for name in needs)]:
         if not file.is_file() and not options.list:
-            hint = "; build it by ./run build" if file.is_relative_to(options.build) else ""
+            hint = "; build it by ./run build --tests" if file.is_relative_to(options.build) else ""
             parser.error(f"there is no file {file}{hint}")
     return options
 

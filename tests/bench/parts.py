@@ -48,7 +48,7 @@ class Part:
         """Why this machine cannot run the part: a sentence, or None."""
         for file in self.files:
             if not (setting.build / file).exists():
-                return f"{setting.build / file} does not exist; build it by ./run build"
+                return f"{setting.build / file} does not exist; build it by ./run build --tests"
         for program in self.programs:
             if shutil.which(program) is None:
                 return f"{program} is not installed"

@@ -180,6 +180,26 @@ class ConfigureTest(unittest.TestCase):
             self.assertEqual(options, ["-DCMAKE_C_COMPILER=gcc", "-DCMAKE_CXX_COMPILER=g++"] + fresh)
 
 
+class BuildTest(unittest.TestCase):
+
+    def built(self, tests, *words):
+        """What `./run build` sets up and builds, and the options of cmake, in a folder whose tests are `tests`."""
+        with tempfile.TemporaryDirectory(prefix="run test ") as folder:
+            return _bash(
+                'cd "$1"; shift; mkdir build build-tsan; tee build-tsan/CMakeCache.txt >build/CMakeCache.txt '
+                f'<<<GDR_BUILD_TESTS:BOOL={tests}; setup() {{ echo "setup $*"; }}; configure_options() {{ :; }}; '
+                'cmake() { echo "cmake $*" | grep -oE "(--preset|--target) [a-z_-]+|-DGDR[A-Z=_]*" || true; }; '
+                'step() { :; }; main build "$@"', folder, *words).split("\n")[:-1]
+
+    def test_Products_AreBuiltWithoutTestsUnlessAskedOrThere(self):
+        for tests, words, printed in (
+                ("OFF", [], ["setup ", "--preset release", "-DGDR_BUILD_TESTS=OFF", "--target gdr_products"]),
+                ("ON", [], ["setup ", "--preset release", "--target gdr_products"]),
+                ("OFF", ["--tests"], ["setup release", "--preset release"]),
+                ("OFF", ["tsan", "--tests"], ["setup tsan", "--preset tsan"])):
+            self.assertEqual(self.built(tests, *words), printed, words)
+
+
 class LintTest(unittest.TestCase):
 
     def lint(self, version):

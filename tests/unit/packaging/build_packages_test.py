@@ -5,12 +5,16 @@ import pathlib
 import re
 import shutil
 import subprocess
+import tarfile
 import tempfile
 import unittest
 
 from paths import ROOT
 
-_CMAKE = '#!/bin/sh\nprintf "%s\\n" "$*" >>"$LOG"\nmkdir -p build-package/packages; touch build-package/packages/a.deb\n'
+_CMAKE = """#!/bin/sh
+printf "%s\\n" "$*" >>"$LOG"
+if [ "$1" = --install ]; then mkdir -p "$4/bin"; echo b >"$4/bin/b"; echo a >"$4/a"; chmod 700 "$4/bin/b"; fi
+"""
 _CPACK = '#!/bin/sh\nmkdir -p build-package/packages; touch build-package/packages/a.deb\n'
 
 
@@ -51,10 +55,10 @@ class BuildPackagesTest(unittest.TestCase):
             self.git("add", ".")
         self.git("commit", "-q", "--allow-empty", "-m", "m", time=time)
 
-    def build(self, **settings):
+    def build(self, form="--deb", **settings):
         """(the exit status, the version, the standard error)"""
         (self.folder / "log").write_text("")
-        done = subprocess.run([str(self.tree / "packaging/build_packages"), "--deb", str(self.folder / "out")],
+        done = subprocess.run([str(self.tree / "packaging/build_packages"), form, str(self.folder / "out")],
                               env=self.environment(**settings), capture_output=True, text=True, timeout=60, check=False)
         version = re.search(r"GDR_PACKAGE_VERSION=(\S+)", (self.folder / "log").read_text())
         return done.returncode, version and version[1], done.stderr
@@ -77,6 +81,22 @@ class BuildPackagesTest(unittest.TestCase):
         self.assertEqual(self.build()[1], release)
         (self.tree / "new").touch()
         self.assertEqual(self.build()[1], f"{release}.modified")
+
+    def test_Tarball_HasOneFolderAndNothingOfWhoBuilds(self):
+        self.commit("1700000000")
+        archives = []
+        for _ in range(2):
+            status, version, error = self.build("--tar")
+            self.assertEqual(status, 0, error)
+            file, = (self.folder / "out").iterdir()
+            archives.append(file.read_bytes())
+        self.assertEqual(archives[0], archives[1])
+        name = f"nccl-net-gdr-{version}-{os.uname().machine}"
+        self.assertEqual(file.name, f"{name}.tar.gz")
+        with tarfile.open(file) as members:
+            self.assertEqual([(one.name, oct(one.mode), one.uid, one.gid, one.mtime) for one in members],
+                             [(name + path, mode, 0, 0, 1700000000) for path, mode in (
+                                 ("", "0o755"), ("/a", "0o644"), ("/bin", "0o755"), ("/bin/b", "0o755"))])
 
     def test_CheckoutThatGitRefuses_ShowsGitsReason(self):
         self.commit("1700000000")
