@@ -19,6 +19,7 @@ gdr_build_missing(tools nccl-gdr-diagnose $<TARGET_FILE:nccl-gdr-diagnose>)
 # no loader searches and which the tool puts in front of LD_LIBRARY_PATH (nccl-gdr with-softhca). The
 # link libibverbs.so belongs to it: NCCL looks for that name first, and would find the system's where
 # its development package is installed.
+set(CMAKE_INSTALL_SO_NO_EXE OFF)  # rpm finds what a library needs only where it may be executed
 install(TARGETS nccl-net-gdr LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT plugin)
 install(TARGETS softhca
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/${GDR_SOFTHCA_IN_LIBDIR} COMPONENT softhca)

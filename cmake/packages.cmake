@@ -17,25 +17,9 @@ set(CPACK_COMPONENTS_ALL plugin tools softhca)
 set(CPACK_COMPONENTS_GROUPING ONE_PER_GROUP)
 set(CPACK_THREADS 1)  # several threads compress into other bytes
 
-# The time of the files and archives: SOURCE_DATE_EPOCH, or that of the commit.
-set(epoch "$ENV{SOURCE_DATE_EPOCH}")
-if(NOT epoch)
-  execute_process(COMMAND git -C ${PROJECT_SOURCE_DIR} log -1 --format=%ct
-    OUTPUT_VARIABLE epoch OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
-endif()
-if(epoch)
-  set(ENV{SOURCE_DATE_EPOCH} ${epoch})  # for string(TIMESTAMP)
-endif()
-set(CPACK_GDR_EPOCH "${epoch}")
 include(cmake/spdx.cmake)
 gdr_spdx_document(${CMAKE_BINARY_DIR}/packaging/nccl-net-gdr.spdx.json)
-set(CPACK_GDR_SOURCE_DIR ${PROJECT_SOURCE_DIR})
-foreach(component plugin tools softhca)
-  set(CPACK_GDR_PACKAGE_${component} ${GDR_PACKAGE_${component}})
-endforeach()
-set(CPACK_PROJECT_CONFIG_FILE ${PROJECT_SOURCE_DIR}/packaging/cpack_time.cmake)
 set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/packaging/finish_files.cmake)
-set(CPACK_POST_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/packaging/finish_packages.cmake)
 
 # --- Descriptions: a summary, and a text of paragraphs ---
 set(summary_plugin "NCCL network plugin for GPUDirect RDMA over InfiniBand and RoCE")
@@ -67,22 +51,15 @@ set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 set(CPACK_DEBIAN_COMPRESSION_TYPE xz)
 
-# gdr_debian_package(component section multi-arch)
-# CPack has a variable for Multi-Arch since 3.31; before that, the field follows another one.
-macro(gdr_debian_package component section multi_arch)
+macro(gdr_debian_package component section)
   string(TOUPPER ${component} upper)
   set(CPACK_DEBIAN_${upper}_PACKAGE_NAME ${GDR_PACKAGE_${component}})
   set(CPACK_DEBIAN_${upper}_DESCRIPTION "${summary_${component}}\n${text_${component}}")
-  if(CMAKE_VERSION VERSION_LESS 3.31)
-    set(CPACK_DEBIAN_${upper}_PACKAGE_SECTION "${section}\nMulti-Arch: ${multi_arch}")
-  else()
-    set(CPACK_DEBIAN_${upper}_PACKAGE_SECTION ${section})
-    set(CPACK_DEBIAN_${upper}_PACKAGE_MULTIARCH ${multi_arch})
-  endif()
+  set(CPACK_DEBIAN_${upper}_PACKAGE_SECTION ${section})
 endmacro()
-gdr_debian_package(plugin libs same)
-gdr_debian_package(tools utils foreign)
-gdr_debian_package(softhca libs same)
+gdr_debian_package(plugin libs)
+gdr_debian_package(tools utils)
+gdr_debian_package(softhca libs)
 # Libraries that are opened at run time, and not needed over the software HCA or without GPUs. CUDA's
 # libraries are not named: they come with the driver, which containers get from the host.
 set(CPACK_DEBIAN_PLUGIN_PACKAGE_RECOMMENDS "libibverbs1, ibverbs-providers, libhwloc15")

