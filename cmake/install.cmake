@@ -45,7 +45,7 @@ install(FILES CHANGELOG.md DESTINATION ${doc}/${GDR_PACKAGE_tools} COMPONENT too
 # Documents link each other by relative paths, so that they lie as in the source tree.
 set(documents ${CMAKE_INSTALL_DATADIR}/nccl-net-gdr)
 install(DIRECTORY docs DESTINATION ${documents} COMPONENT tools)
-install(FILES README.md CONTRIBUTING.md CHANGELOG.md LICENSE DESTINATION ${documents} COMPONENT tools)
+install(FILES README.md CONTRIBUTING.md CODE_OF_CONDUCT.md SECURITY.md CHANGELOG.md LICENSE DESTINATION ${documents} COMPONENT tools)
 foreach(folder packaging softhca tests/fuzz tests/topologies tests/vm tools)
   install(FILES ${folder}/README.md DESTINATION ${documents}/${folder} COMPONENT tools)
 endforeach()
