@@ -84,13 +84,14 @@ Fault status_at_responder(Random& random) {
   return made;
 }
 
-// An error that no other rail helps against.
+// An error of data that no other rail helps against. That of a probe or a statement loses its rail.
 Fault protection_error(Random& random) {
   const auto status =
       one_of(random, {"LOC_PROT_ERR", "LOC_LEN_ERR", "REM_ACCESS_ERR", "REM_INV_REQ_ERR"});
   Fault made = status_at_requester(random);
   made.json["status"] = status;
   made.json["at_request"]["moment"] = "begun";
+  made.json["at_request"]["opcode"] = "write_with_imm";
   return made;
 }
 

@@ -71,13 +71,16 @@ void Connection::on_failed_poll(uint32_t rail) {
   }
 }
 
-// Takes a completion that is an error, or one of a probe or a statement.
+// Takes a completion that is an error, or one of a probe or a statement. Those write to the peer's
+// tables over a rail that need not carry anything, so that no status of theirs is more than a rail
+// that does not work.
 void Connection::on_failed_work(const ibv_wc& wc) {
   const WorkId id = decode_work_id(wc.wr_id);
+  const bool is_attempt = id.kind == WorkKind::kProbe || id.kind == WorkKind::kStatement;
   if (wc.status == IBV_WC_SUCCESS) {
     recovery_->on_written(id);
   } else if (recovery_->recovers() &&
-             classify_failure(wc.status) != FailureClass::kConnectionLost) {
+             (is_attempt || classify_failure(wc.status) != FailureClass::kConnectionLost)) {
     recovery_->on_failed_work(id, wc.status);
   } else {
     fail_completion(wc);

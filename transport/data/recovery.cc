@@ -130,7 +130,7 @@ void Recovery::on_failed_work(const WorkId& id, ibv_wc_status status) {
   } else if (id.kind == WorkKind::kStatement) {
     end_statement(id);
   }
-  if (classify_failure(status) == FailureClass::kPairLost) {
+  if (classify_failure(status) != FailureClass::kConsequence) {
     pair.agreement.on_failure({reason_of(id), status});
   } else if (!pair.flushed_at) {
     pair.flushed_at = now;

@@ -48,11 +48,29 @@ bool Recovery::on_event(const HcaContext& hca, const ibv_async_event& event) {
     case IBV_EVENT_CQ_ERR:
       lose_completion_queue(*rail_of_cq);
       break;
+    case IBV_EVENT_QP_REQ_ERR:
+    case IBV_EVENT_QP_ACCESS_ERR:
+      if (!lose_idle_pair(*event.element.qp)) return false;
+      break;
     default:
       return false;
   }
   run(now());
   return true;
+}
+
+// What is written to a pair that stands by or is tried again is a probe or a statement, so that an
+// error in it does not concern the connection. Returns false where it may be data.
+bool Recovery::lose_idle_pair(const ibv_qp& qp) {
+  for (uint32_t i = 0; i < pairs_.size(); ++i) {
+    if (io_.queue_pair(i) != &qp) continue;
+    const bool may_carry =
+        pairs_[i].agreement.usable() && (!io_.stands_by(i) || arrivals_[i].count.load() != 0);
+    if (may_carry) return false;
+    pairs_[i].agreement.on_failure({wire::PairReason::kQueuePair});
+    return true;
+  }
+  return false;
 }
 
 // A QP that is of no pair is that of a flush, or is just being destroyed. A flush that cannot read

@@ -6,6 +6,7 @@
 #include "base/finding.h"
 #include "drivers/verbs/wc_text.h"
 #include "transport/data/episodes.h"
+#include "transport/data/failure_class.h"
 #include "transport/data/failure_log.h"
 
 namespace gdr::transport {
@@ -64,6 +65,14 @@ LikelyCause large_packets_are_lost() {
           "compare the MTU of all ports and switches (`ping -M do -s <bytes>` on RoCE)"};
 }
 
+// Of a probe or a statement: data that is refused ends the connection.
+LikelyCause tables_are_refused() {
+  return {2,
+          "an HCA refuses access to the plugin's own tables in host memory, as with a wrong set-up "
+          "of the IOMMU or of a virtual function",
+          "look at `dmesg` of both hosts, and at `nccl-gdr doctor --check iommu`"};
+}
+
 LikelyCause likely_cause(const PairCause& cause) {
   switch (cause.reason) {
     case wire::PairReason::kPortDown:
@@ -75,6 +84,9 @@ LikelyCause likely_cause(const PairCause& cause) {
     case wire::PairReason::kProbe:
       if (is_timeout(cause)) return large_packets_are_lost();
       if (cause.status == IBV_WC_WR_FLUSH_ERR) break;
+      if (classify_failure(cause.status) == FailureClass::kConnectionLost) {
+        return tables_are_refused();
+      }
       return likely_cause_of(cause.status);
     case wire::PairReason::kNotConnected:
       return {3, "the two ports could not reach each other when the connection was made",

@@ -54,6 +54,22 @@ TEST_F(StandbyRailsTest, MemoryCannotBeRegistered_TheOtherRailHasYetToReturn_IsG
   pair.exchange({8});
 }
 
+// What is written to a pair that stands by is never data.
+TEST_F(StandbyRailsTest, ErrorOfARequestToAPair_EndsTheConnectionUnlessThePairStandsBy) {
+  RailsPair pair(1, 1);
+  const auto report = [&](const std::string& hca, uint32_t index) {
+    const uint32_t number = pair.receiver->connection().rails().pair(index).number;
+    pair.verbs.raise_event(hca, IBV_EVENT_QP_ACCESS_ERR, pair.verbs.find(number));
+  };
+  report("fake_r1", 1);
+  EXPECT_TRUE(pair.poll_until(
+      [&] { return contains(pair.recovery_of(*pair.sender).state_text(), "fake_s1"); }));
+  pair.exchange({8, 1 << 20});
+  EXPECT_FALSE(pair.receiver->connection().failed());
+  report("fake_r0", 0);
+  EXPECT_TRUE(pair.poll_until([&] { return pair.receiver->connection().failed(); }));
+}
+
 // The ends of connections with one active and one standby rail.
 struct StandbyCreationTest : StandbyRailsTest, RailsBed {
   explicit StandbyCreationTest(bool roce = false)
@@ -136,6 +152,26 @@ TEST_F(StandbyCreationTest, ReceivesCannotAllBePosted_ThePairReturnsLater) {
   keep_links();
   EXPECT_TRUE(poll_until(
       [&] { return receiver->connection().recovery()->counters(1).returns.load() == 1; }));
+}
+
+// With statuses that end a connection whose data they concern.
+TEST_F(StandbyCreationTest, ProbeOfTheStandbyRailIsRefused_ThatRailAloneIsLost) {
+  for (const ibv_wc_status status :
+       {IBV_WC_REM_ACCESS_ERR, IBV_WC_LOC_PROT_ERR, IBV_WC_REM_INV_REQ_ERR, IBV_WC_LOC_LEN_ERR}) {
+    create();
+    const uint32_t standby = sender->connection().rails().pair(1).number;
+    verbs.fail_each(status, [=](const auto& transfer) { return transfer.qp_num == standby; });
+    connect();
+    keep_links();
+    EXPECT_TRUE(loses("fake_s1")) << status;
+    exchange({8, 1 << 20});
+    EXPECT_FALSE(sender->connection().failed() || receiver->connection().failed()) << status;
+    verbs.fail_each(IBV_WC_SUCCESS, [](const auto&) { return false; });
+    sender.reset();
+    receiver.reset();
+  }
+  EXPECT_FALSE(log.warnings("the plugin's own tables").empty());
+  EXPECT_TRUE(log.warnings("while in use").empty());
 }
 
 TEST_F(StandbyCreationTest, Text_MarksTheStandbyRailsOfBothEnds) {
