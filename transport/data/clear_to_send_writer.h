@@ -45,7 +45,7 @@ class ClearToSendWriter {
     return (may_wait() && sizes < kAnnounceAtOnce) || write_waiting();
   }
   // Notes that a receive is complete, which may be the time to announce those that wait.
-  bool on_received() {
+  [[gnu::always_inline]] bool on_received() {
     --open_;
     return announce_waiting();
   }
@@ -53,6 +53,8 @@ class ClearToSendWriter {
   void on_written() { unconfirmed_ -= kSignalEvery; }
 
   // ---- SpreadReceives only
+  // Of the writes that on_written() takes.
+  uint64_t wr_id() const { return wr_id_; }
   // A send queue's entries are free again only once a completion at or after them has been polled,
   // so that writes of which none is signalled would fill the queue for good. One in kSignalEvery is
   // enough, since RC completes in order; signalling all of them would cost a completion and its
@@ -64,7 +66,9 @@ class ClearToSendWriter {
   // before.
   int continue_with(uint64_t wr_id, int unconfirmed);
   // Announces what waits, if it is time to.
-  bool announce_waiting() { return waiting_ == 0 || may_wait() || write_waiting(); }
+  [[gnu::always_inline]] bool announce_waiting() {
+    return waiting_ == 0 || may_wait() || write_waiting();
+  }
   bool announce_all() { return waiting_ == 0 || write_waiting(); }
   // Nothing is written until continue_with(); there is no room then.
   void pause();
@@ -91,7 +95,7 @@ class ClearToSendWriter {
   static_assert(kNoRoom > 2 * kQueueDepth && kNoRoom % kSignalEvery == 0);
 
   bool may_wait() const { return open_ >= kAnnounceBelow && waiting_ < kBatch; }
-  bool write_waiting();
+  [[gnu::noinline]] bool write_waiting();
   [[gnu::noinline]] bool write_wrapped();
   template <bool kConfirmed>
   [[gnu::always_inline]] bool write_slots(uint64_t first, uint64_t end);

@@ -284,11 +284,6 @@ void Connection::make_recovery(RailTables& tables, int receives) {
       std::make_shared<Recovery>(PairIo(std::move(set_up)), recovers(), watcher_->recovery_hooks());
 }
 
-void Connection::use_spread_path(SpreadPath* path) {
-  spread_path_ = path;
-  link_->set_spread(path != nullptr);
-}
-
 size_t Connection::max_write_bytes() const {
   size_t least = std::numeric_limits<size_t>::max();
   for (const RailEnd& rail : rails_) {

@@ -103,8 +103,6 @@ class Connection {
   void make_recovery(RailTables& tables, int receives);
   // Null on the direct path.
   Recovery* recovery() { return recovery_.get(); }
-  // From here on poll() calls it. After keep_link(), with a Recovery; null ends that.
-  void use_spread_path(SpreadPath* path);
   // Takes over the socket of the handshake: from here on the connection fails when the peer goes
   // away, and a failure of either end is reported to the other. role is "sender" or "receiver".
   // A fatal error of a QP over a rail's CQ that is in no pair loses the rail where pairs are
@@ -235,7 +233,6 @@ class Connection {
   int rooms_ = 0;                 // how often make_room() has asked for room
   std::string lacked_elsewhere_;  // text of the lack for which another HCA's pair gave way at last
   bool peer_declines_recovery_ = false;  // which this end could have used
-  SpreadPath* spread_path_ = nullptr;
   RailSet rails_;
   uint32_t first_psn_;
   ServiceClass service_;  // of what this end writes
@@ -304,7 +301,6 @@ inline bool Connection::poll(OnCompletion on_completion, IsSpecial is_special) {
 
 template <class OnCompletion>
 bool Connection::poll_with_attention(OnCompletion on_completion) {
-  if (spread_path_ != nullptr) return spread_path_->progress(*link_);
   attend();
   return drain(nullptr, 0, on_completion);
 }

@@ -77,16 +77,13 @@ class PeerLink {
   const ReopenTarget& reopen_target() const { return options_.reopen; }
 
   // ---- data path (the comm's thread)
-  // Whether the link has failed or wants a probe: one load, for the hot path.
+  // Whether the link has failed or wants a probe, or the recovery has something for the data path:
+  // one load, for the hot path.
   bool needs_attention() const { return attention_.load(std::memory_order_acquire) != 0; }
-  // Whether the link has failed or wants a probe, for a connection with a SpreadPath.
+  // Whether the link has failed or wants a probe.
   bool needs_care() const {
     return (attention_.load(std::memory_order_acquire) & (kFailed | kProbe)) != 0;
   }
-  // Whether only kSpread is set: a connection with a SpreadPath has to look at completions alone.
-  bool is_quiet() const { return attention_.load(std::memory_order_acquire) == kSpread; }
-  // From here on the link always needs attention, so that poll() leaves the direct path.
-  void set_spread(bool spread) { set(kSpread, spread); }
   bool failed() const { return (attention_.load(std::memory_order_acquire) & kFailed) != 0; }
   bool probe_wanted() const { return (attention_.load(std::memory_order_acquire) & kProbe) != 0; }
   // The peer's HCA answered the probe, or none can be posted; until then the link needs attention.
@@ -155,8 +152,7 @@ class PeerLink {
  private:
   static constexpr uint32_t kFailed = 1;
   static constexpr uint32_t kProbe = 2;
-  static constexpr uint32_t kSpread = 4;
-  static constexpr uint32_t kRecovering = 8;
+  static constexpr uint32_t kRecovering = 4;
 
   // Only one thread writes each counter, so that a plain increment is enough. See is_idle() for the
   // order.

@@ -15,7 +15,7 @@ struct RailCounters {
   std::atomic<uint64_t> returns{0};  // of queue pairs to use, after a loss
 
   // Only one thread calls it, so that no atomic increment is needed.
-  void count(uint64_t moved) {
+  [[gnu::always_inline]] void count(uint64_t moved) {
     bytes.store(bytes.load(std::memory_order_relaxed) + moved, std::memory_order_relaxed);
     chunks.store(chunks.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }

@@ -23,7 +23,7 @@ class ReceiveComm::Spread final : public SpreadReceives {
 
  private:
   bool progress_fully() override;
-  bool take(const ibv_wc* completions, int count) override;
+  bool take(const ibv_wc& wc) override;
   bool on_success(const WorkId& id, const ibv_wc& wc);
   uint64_t oldest_incomplete(uint64_t end) const override { return comm_.oldest_incomplete(end); }
   int incomplete_receives(const BufferRange& among) const override {
@@ -44,7 +44,6 @@ void ReceiveComm::keep_link(FrameChannel channel, bool direct) {
   connection_.keep_link(std::move(channel), "receiver", direct);
   if (!connection_.recovers()) return;
   spread_ = std::make_unique<Spread>(*this);
-  connection_.use_spread_path(spread_.get());
 }
 
 ReceiveComm::~ReceiveComm() {
@@ -197,6 +196,8 @@ bool ReceiveComm::fail_without_flush() {
 }
 
 bool ReceiveComm::progress() {
+  if (spread_ != nullptr) [[likely]]
+    return progress_spread() || finishes_flushes();
   if (connection_.poll([this](const ibv_wc& wc) { return on_completion(wc); },
                        [](const ibv_wc&) { return false; })) [[likely]]
     return true;
@@ -256,13 +257,6 @@ inline bool ReceiveComm::take_chunk(const ibv_wc& wc, uint32_t epoch) {
   const uint32_t bits = be32toh(wc.imm_data);
   if (wire::is_size_coded(bits)) [[unlikely]]
     return take_coded(wc, epoch);
-  Request* request = slots_[wire::decode_chunk(bits).slot];
-  const bool first_epoch = wire::immediate_epoch(epoch) == 0;
-  if (first_epoch && request != nullptr && is_whole(*request, bits, wc)) {
-    slots_[wire::decode_chunk(bits).slot] = nullptr;
-    request->bytes[0] = wc.byte_len;
-    return finish_buffer(request, wc.byte_len);
-  }
   return take(wire::decode_chunk(bits), wc, epoch);
 }
 
@@ -314,8 +308,48 @@ inline uint64_t ReceiveComm::chunk_bytes(const ibv_wc& wc) const {
   return last ? all - part * (imm.chunks - 1) : part;
 }
 
+inline bool ReceiveComm::progress_spread() {
+  ibv_wc completions[SpreadPath::kPollBatch];
+  const int count = spread_->poll_quietly(connection_.link(), completions);
+  if (count < 0) [[unlikely]]
+    return spread_->progress_fully();
+  bool alive = true;
+  for (int i = 0; i < count; ++i) {
+    const ibv_wc& wc = completions[i];
+    const bool success = wc.status == IBV_WC_SUCCESS;
+    if (success && wc.opcode == IBV_WC_RECV_RDMA_WITH_IMM && take_whole(wc)) [[likely]]
+      continue;
+    if (success && wc.wr_id == announcements_.wr_id()) {
+      announcements_.on_written();
+    } else {
+      alive = spread_->take(wc);
+    }
+  }
+  return alive;
+}
+
+// Takes the arrival of a message that is one chunk, for the first buffer of a receive, in the
+// present epoch of its pair: one comparison stands for all checks of the wr_id, and one for all of
+// the immediate. Returns false, without having done anything, where it is another arrival.
+inline bool ReceiveComm::take_whole(const ibv_wc& wc) {
+  SpreadReceives::Pair& pair = spread_->pair_of(wc.wr_id);
+  const uint32_t bits = be32toh(wc.imm_data);
+  Request* request = slots_[wire::decode_chunk(bits).slot];
+  if (wc.wr_id != pair.receive_id || request == nullptr ||
+      !is_whole(*request, bits ^ pair.stamp, wc) ||
+      !connection_.recovery()->count_arrival(pair.index, pair.epoch)) {
+    return false;
+  }
+  spread_->count_arrival(pair, wc.byte_len);
+  slots_[wire::decode_chunk(bits).slot] = nullptr;
+  request->bytes[0] = wc.byte_len;
+  (void)(complete_buffer(request) && spread_->refill_if_due(pair));
+  return true;
+}
+
 inline bool ReceiveComm::Spread::on_success(const WorkId& id, const ibv_wc& wc) {
   if (id.kind != WorkKind::kReceive) return on_other(id);
+  if (comm_.take_whole(wc)) return true;
   return on_arrival(id, comm_.chunk_bytes(wc), wc, [this](const ibv_wc& one, uint32_t epoch) {
     return comm_.take_chunk(one, epoch);
   });
@@ -328,13 +362,13 @@ bool ReceiveComm::Spread::progress_fully() {
       [this](const ibv_wc& wc) { on_failed_flush(wc); });
   if (news) [[unlikely]]
     take_news();
-  set_quiet(uses_only_active());
+  (void)set_quiet(uses_only_active());
   return !connection_.failed();
 }
 
-bool ReceiveComm::Spread::take(const ibv_wc* completions, int count) {
+bool ReceiveComm::Spread::take(const ibv_wc& completion) {
   connection_.take_spread(
-      completions, count, [this](const WorkId& id, const ibv_wc& wc) { return on_success(id, wc); },
+      &completion, 1, [this](const WorkId& id, const ibv_wc& wc) { return on_success(id, wc); },
       [this](const ibv_wc& wc) { on_failed_flush(wc); });
   return !connection_.failed();
 }
@@ -381,13 +415,15 @@ inline bool ReceiveComm::refill(size_t index) {
 
 // bytes: of the buffer that are not counted yet.
 inline bool ReceiveComm::finish_buffer(Request* request, uint64_t bytes) {
-  PeerLink& link = connection_.link();
-  link.counters().count_bytes(bytes);
-  if (--request->pending > 0) {
-    link.counters().count_further_messages(1);
-    return true;
-  }
-  link.count_completed();
+  ConnectionCounters& counters = connection_.link().counters();
+  counters.count_bytes(bytes);
+  if (request->pending > 1) counters.count_further_messages(1);
+  return complete_buffer(request);
+}
+
+inline bool ReceiveComm::complete_buffer(Request* request) {
+  if (--request->pending > 0) return true;
+  connection_.link().count_completed();
   return announcements_.on_received();
 }
 

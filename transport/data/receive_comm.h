@@ -114,9 +114,12 @@ class ReceiveComm : public Comm {
   [[gnu::always_inline]] bool on_arrival(const ibv_wc& wc);
   [[gnu::always_inline]] static bool is_whole(const Request& request, uint32_t bits,
                                               const ibv_wc& wc);
+  [[gnu::always_inline]] bool progress_spread();
+  [[gnu::always_inline]] bool take_whole(const ibv_wc& wc);
   [[gnu::noinline]] bool on_further_arrival(const ibv_wc& wc);
   bool refill(size_t pair);
   [[gnu::always_inline]] bool finish_buffer(Request* request, uint64_t bytes);
+  [[gnu::always_inline]] bool complete_buffer(Request* request);
   // Cold: kept out of line, so that the direct path saves no registers for it.
   [[gnu::cold]] void end_observation(Request* request, uint32_t buffer);
   [[gnu::cold]] bool fail_without_flush();

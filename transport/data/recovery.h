@@ -140,7 +140,7 @@ class Recovery {
   // Receiver: counts an immediate that arrived, with the epoch of its WorkId. Returns false where
   // it must not arrive any more, as this end has stated how many there were: the connection has to
   // fail.
-  bool count_arrival(uint32_t pair, uint32_t epoch) {
+  [[gnu::always_inline]] bool count_arrival(uint32_t pair, uint32_t epoch) {
     Arrivals& arrivals = arrivals_[pair];
     if (arrivals.epoch.load(std::memory_order_acquire) != epoch) [[unlikely]]
       return false;
@@ -167,12 +167,10 @@ class Recovery {
     receives.store(receives.load(std::memory_order_relaxed) + static_cast<uint64_t>(count),
                    std::memory_order_relaxed);
   }
-  // Sender: so many chunks of the pair are acknowledged in its epoch. A sender whose requests are
-  // complete is not called any more, so that only the watcher finds that acknowledged data was
-  // lost.
-  void set_acknowledged(uint32_t pair, uint64_t count) {
-    arrivals_[pair].count.store(count, std::memory_order_release);
-  }
+  // Sender: where it keeps how many chunks of the pair are acknowledged in its epoch. A sender
+  // whose requests are complete is not called any more, so that only the watcher finds that
+  // acknowledged data was lost.
+  std::atomic<uint64_t>& acknowledged(uint32_t pair) { return arrivals_[pair].count; }
   // Whether the CQ of a rail has to be found empty, which completes the count of what arrived over
   // QPs that flush nothing. Loaded before a poll, since only a poll that begins after the QP was
   // stopped shows that nothing more is to come: 0, or what on_empty_queue() takes where that poll

@@ -12,6 +12,7 @@
 namespace gdr::transport {
 
 class Comm;
+struct MemoryHandle;
 
 enum class RequestKind : uint8_t { kSend, kReceive, kFlush };
 
@@ -36,9 +37,12 @@ struct Request {
   // Sends, with kChained: the request that completes with this one is so many requests further on
   // in the pool.
   int16_t ahead;
+  uint64_t first;  // number of the first buffer
+  // Sends of a connection that recovers: what is sent again where a pair is lost.
+  const void* data;
+  const MemoryHandle* memory;
   // Receives only, the arrays by buffer of the group.
   uint32_t whole;  // the immediate of the first buffer's message if that is one chunk
-  uint64_t first;  // number of the first buffer
   std::array<uint16_t, wire::kMaxGroup> chunks_seen;  // chunks that have arrived
   std::array<uint64_t, wire::kMaxGroup> bytes;        // received so far; [0] of a send: its bytes
   std::array<uint64_t, wire::kMaxGroup> capacity;     // bytes posted

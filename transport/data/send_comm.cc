@@ -6,14 +6,8 @@
 
 namespace gdr::transport {
 
-template <uint64_t SendComm::*kBase>
-inline bool SendComm::has_arrived(const wire::ClearToSend& slot, uint64_t buffer) const {
-  return load_hca_written(slot.sequence) == this->*kBase + buffer;
-}
-
 // Returns the buffer of the group at the head, of which `first` is the first slot and has arrived,
 // that has the tag and is still to be served; none while its clear-to-send has not arrived.
-template <uint64_t SendComm::*kBase>
 inline std::optional<uint64_t> SendComm::match(const wire::ClearToSend& first, int tag) {
   const int count = first.group;
   if (count < 1 || count > wire::kMaxGroup) {
@@ -23,7 +17,7 @@ inline std::optional<uint64_t> SendComm::match(const wire::ClearToSend& first, i
   for (int i = 0; i < count; ++i) {
     const uint64_t buffer = head_ + i;
     const wire::ClearToSend& candidate = slot(buffer);
-    if ((served_ >> i & 1) == 0 && has_arrived<kBase>(candidate, buffer) && candidate.tag == tag) {
+    if ((served_ >> i & 1) == 0 && has_arrived(candidate, buffer) && candidate.tag == tag) {
       return buffer;
     }
   }
@@ -52,12 +46,13 @@ inline Request* SendComm::take_request(size_t bytes, const Chunking& chunks) {
 // Most messages are the only one of their receive and go as one write, which is all that is done
 // here: one comparison stands for all checks of the slot's group and flags, and nothing is kept of
 // the message.
-bool SendComm::isend(const void* data, size_t bytes, int tag, const MemoryHandle& memory,
-                     Request** request) {
+bool SendComm::isend_direct(const void* data, size_t bytes, int tag, const MemoryHandle& memory,
+                            Request** request) {
   const uint64_t buffer = head_;
   const wire::ClearToSend& to = slot(buffer);
-  if (!has_arrived<&SendComm::direct_base_>(to, buffer)) {
-    return isend_without_slot(data, bytes, tag, memory, request);
+  if (!has_arrived(to, buffer)) {
+    *request = nullptr;
+    return !connection_.needs_attention() || progress();
   }
   if (!wire::is_plain_alone(to) || to.tag != tag || bytes > to.bytes ||
       bytes > one_write_at_most_) {
@@ -96,52 +91,46 @@ bool SendComm::fail_post(int err, Request** request) {
 // Takes the same arguments as isend, so that they stay in their registers.
 bool SendComm::isend_further(const void* data, size_t bytes, int tag, const MemoryHandle& memory,
                              Request** request) {
+  if (spread_ != nullptr) return send_attended({bytes, data, 0, memory, nullptr}, tag, request);
   return send(slot(head_), data, bytes, tag, memory, nullptr, request);
 }
 
 bool SendComm::isend_observed(const void* data, size_t bytes, int tag, const MemoryHandle& memory,
                               void* parent, Request** request) {
+  if (spread_ != nullptr) return send_attended({bytes, data, 0, memory, parent}, tag, request);
+  *request = nullptr;
   const wire::ClearToSend& first = slot(head_);
-  if (!has_arrived<&SendComm::direct_base_>(first, head_)) {
-    return send_attended({bytes, data, 0, memory, parent}, tag, request);
-  }
+  if (!has_arrived(first, head_)) return !connection_.needs_attention() || progress();
   return send(first, data, bytes, tag, memory, parent, request);
 }
 
-// Takes the same arguments as isend, so that they stay in their registers.
-bool SendComm::isend_without_slot(const void* data, size_t bytes, int tag,
-                                  const MemoryHandle& memory, Request** request) {
-  *request = nullptr;
-  if (!connection_.needs_attention()) [[likely]]
-    return true;
-  return spread_ == nullptr ? progress() : isend_spread(data, bytes, tag, memory, request);
-}
-
-// Here begins the path of a comm that spreads. The direct path looks for sequences that its slots
-// never have (direct_base_), and so has nothing to decide. As in isend(), one comparison stands for
-// all checks of the slot.
+// The path of a comm that spreads. As in isend(), one comparison stands for all checks of the slot.
 bool SendComm::isend_spread(const void* data, size_t bytes, int tag, const MemoryHandle& memory,
                             Request** request) {
   const uint64_t buffer = head_;
   const wire::ClearToSend& to = slot(buffer);
-  if (!has_arrived<&SendComm::sequence_base_>(to, buffer)) return progress();
-  if (!wire::is_plain_alone(to) || to.tag != tag || bytes > to.bytes || !held_.empty() ||
-      !spread_->sends_whole(bytes)) {
-    return send_attended({bytes, data, 0, memory, nullptr}, tag, request);
+  if (!has_arrived(to, buffer) || !wire::is_plain_alone(to) || to.tag != tag || bytes > to.bytes ||
+      !held_.empty() || connection_.needs_attention() || !spread_->sends_whole(bytes))
+      [[unlikely]] {
+    return isend_further(data, bytes, tag, memory, request);
   }
-  if (!spread_->send_whole(buffer, data, bytes, memory, request)) return end_observation();
-  if (*request == nullptr) return progress();
+  SpreadPair* pair = spread_->pair_of_whole();
+  Request* taken = pair != nullptr ? requests_.take() : nullptr;
+  *request = taken;
+  if (taken == nullptr) [[unlikely]]
+    return progress();
   head_ = buffer + 1;
+  connection_.link().count_posted();
+  spread_->send_whole({bytes, data, buffer, memory, nullptr}, to, *pair, taken);
   return true;
 }
 
 // The same for all messages.
 bool SendComm::send_attended(Send send, int tag, Request** request) {
   *request = nullptr;
-  if (spread_ == nullptr) return !connection_.needs_attention() || progress();
   const wire::ClearToSend& first = slot(head_);
-  if (!has_arrived<&SendComm::sequence_base_>(first, head_)) return progress();
-  const std::optional<uint64_t> buffer = match<&SendComm::sequence_base_>(first, tag);
+  if (!has_arrived(first, head_)) return progress();
+  const std::optional<uint64_t> buffer = match(first, tag);
   if (!buffer) return progress();
   send.buffer = *buffer;
   if (!suits(send, slot(*buffer)) && !accepts(send)) [[unlikely]]
@@ -159,7 +148,7 @@ bool SendComm::send_attended(Send send, int tag, Request** request) {
 inline bool SendComm::send(const wire::ClearToSend& first, const void* data, size_t bytes, int tag,
                            const MemoryHandle& memory, void* parent, Request** request) {
   *request = nullptr;
-  std::optional<uint64_t> buffer = match<&SendComm::direct_base_>(first, tag);
+  std::optional<uint64_t> buffer = match(first, tag);
   if (!buffer) return !(connection_.needs_attention() || has_waiting_) || progress();
   const Send asked{bytes, data, *buffer, memory, parent};
   if (!suits(asked, slot(*buffer)) && !accepts(asked)) [[unlikely]]
@@ -333,6 +322,7 @@ bool SendComm::post_large_chunk(const OutgoingMessage& message, size_t from, siz
 bool SendComm::progress() {
   if (has_waiting_ && !post_waiting()) [[unlikely]]
     return end_observation();
+  if (spread_ != nullptr) return spread_->progress() || end_observation();
   auto request_of = [](const ibv_wc& wc) { return reinterpret_cast<Request*>(wc.wr_id); };
   const bool alive = connection_.poll(
       [this, request_of](const ibv_wc& wc) {

@@ -62,7 +62,10 @@ class SendComm : public Comm {
   // in flight; nothing was done, and the caller tries again later. More bytes than the receiver
   // posted for the tag fail the connection at both ends.
   bool isend(const void* data, size_t bytes, int tag, const MemoryHandle& memory,
-             Request** request);
+             Request** request) {
+    return spread_ != nullptr ? isend_spread(data, bytes, tag, memory, request)
+                              : isend_direct(data, bytes, tag, memory, request);
+  }
   // isend() that reports each chunk to the observer unless `parent` is null: from here to its
   // completion. Only where is_observed().
   [[gnu::cold]] bool isend_observed(const void* data, size_t bytes, int tag,
@@ -92,14 +95,14 @@ class SendComm : public Comm {
   const wire::ClearToSend& slot(uint64_t buffer) const {
     return tables_->ring[wire::slot_of(buffer)];
   }
-  template <uint64_t SendComm::*kBase>
-  bool has_arrived(const wire::ClearToSend& slot, uint64_t buffer) const;
+  bool has_arrived(const wire::ClearToSend& slot, uint64_t buffer) const {
+    return load_hca_written(slot.sequence) == sequence_base_ + buffer;
+  }
   // What isend does not do itself, as it is not the only buffer of its receive, or takes more than
   // one write. Inlined into isend_further and isend_observed.
   [[gnu::always_inline]] bool send(const wire::ClearToSend& first, const void* data, size_t bytes,
                                    int tag, const MemoryHandle& memory, void* parent,
                                    Request** request);
-  template <uint64_t SendComm::*kBase>
   [[gnu::always_inline]] std::optional<uint64_t> match(const wire::ClearToSend& first, int tag);
   [[gnu::always_inline]] Request* take_request(size_t bytes, const Chunking& chunks);
   [[gnu::always_inline]] bool post(const OutgoingMessage& message, const MemoryHandle& memory);
@@ -125,8 +128,8 @@ class SendComm : public Comm {
   }
   bool spreads() const;
   void start_spreading();
-  [[gnu::noinline]] bool isend_without_slot(const void* data, size_t bytes, int tag,
-                                            const MemoryHandle& memory, Request** request);
+  bool isend_direct(const void* data, size_t bytes, int tag, const MemoryHandle& memory,
+                    Request** request);
   [[gnu::noinline]] bool isend_spread(const void* data, size_t bytes, int tag,
                                       const MemoryHandle& memory, Request** request);
   [[gnu::noinline]] bool isend_further(const void* data, size_t bytes, int tag,
@@ -154,8 +157,6 @@ class SendComm : public Comm {
   bool may_spread_ = false;  // spread_ may be made
   int send_entries_ = 0;     // of each send queue
   uint64_t sequence_base_ = 0;
-  // The base of the sequences for which the direct path looks. With spread_ no slot has such a one.
-  uint64_t direct_base_ = 0;
   uint64_t head_ = 0;    // first buffer of the group that is being served
   uint32_t served_ = 0;  // bit per buffer of the group: has been sent
   int served_count_ = 0;

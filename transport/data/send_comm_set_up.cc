@@ -41,9 +41,7 @@ int SendComm::send_depth(bool has_many_pairs, const EndRails& rails) {
 }
 
 SendComm::SendComm(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher)
-    : Comm(std::move(options), watcher, /*sends=*/true),
-      sequence_base_(random_bits()),
-      direct_base_(sequence_base_) {}
+    : Comm(std::move(options), watcher, /*sends=*/true), sequence_base_(random_bits()) {}
 
 Result<std::unique_ptr<SendComm>> SendComm::create(const Device& device,
                                                    std::shared_ptr<const ConnectionOptions> options,
@@ -167,8 +165,6 @@ void SendComm::start_spreading() {
   };
   const auto depth = static_cast<uint32_t>(send_entries_ - Recovery::kReservedSends);
   spread_ = std::make_unique<SpreadSends>(owner, SpreadPairs(connection_.rails(), depth));
-  connection_.use_spread_path(spread_.get());
-  direct_base_ = sequence_base_ ^ uint64_t { 1 } << 63;  // far from those of all slots
 }
 
 std::string SendComm::text() const {

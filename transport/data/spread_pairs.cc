@@ -45,18 +45,56 @@ SpreadPairs::SpreadPairs(const RailSet& rails, uint32_t queue_depth)
     const auto path = std::ranges::find(paths, Path{qp.rail, qp.peer_rail});
     pair.path = static_cast<uint32_t>(path - paths.begin());
     if (pair.standby) continue;
-    if (active.none()) first_active_ = static_cast<uint32_t>(i);
+    if (active.none()) first_active_ = &pair;
     active.set(pair.path);
     ++active_pairs_;
   }
   active_usable_ = active_pairs_;
   active_paths_ = static_cast<uint32_t>(active.count());
+  for (SpreadPair& pair : pairs_) pair.is_measured = active_paths_ > 1 || pair.standby;
 }
 
 bool SpreadPairs::has_other_path(uint32_t path) const {
   return std::ranges::any_of(pairs_, [&](const SpreadPair& pair) {
     return pair.path != path && carries_data(pair) && !load_.is_on_trial(pair.path);
   });
+}
+
+std::optional<uint32_t> SpreadPairs::choose(size_t bytes, uint32_t work_requests, Time now) {
+  if (choice_needs_time()) return choose_by_load(bytes, work_requests, now);
+  return next_in_turn(first_active_->path, work_requests);
+}
+
+SpreadPair* SpreadPairs::next_active() {
+  const std::optional<uint32_t> next = next_in_turn(first_active_->path, 1);
+  return next ? &pairs_[*next] : nullptr;
+}
+
+std::optional<uint32_t> SpreadPairs::next_in_turn(size_t path, uint32_t work_requests) {
+  const auto count = static_cast<uint32_t>(pairs_.size());
+  uint32_t next = turn_[path];
+  for (uint32_t n = 0; n < count; ++n) {
+    const uint32_t i = next < count ? next : next - count;
+    next = i + 1;
+    const SpreadPair& pair = pairs_[i];
+    if (pair.path != path || !carries_data(pair) || !has_room(pair, 1, work_requests)) continue;
+    turn_[path] = next;
+    return i;
+  }
+  return {};
+}
+
+// A chunk of a pair that is lost waits with the others of the pair.
+void SpreadPairs::measure_push(const SpreadPair& pair, size_t bytes, Time now) {
+  if (pair.state != PairState::kUsable) return;
+  on_standby_ += pair.standby ? 1 : 0;
+  load_.post(pair.path, bytes, now);
+}
+
+void SpreadPairs::measure_acknowledged(const SpreadPair& pair, size_t bytes, Time now) {
+  if (pair.state != PairState::kUsable) return;
+  on_standby_ -= pair.standby ? 1 : 0;
+  load_.acknowledge(pair.path, bytes, now);
 }
 
 std::optional<uint32_t> SpreadPairs::choose_by_load(size_t bytes, uint32_t work_requests,
@@ -88,7 +126,7 @@ void SpreadPairs::lose(uint32_t index) {
   } else {
     --active_usable_;
   }
-  for (uint64_t n = pair.sent.acknowledged(); is_measured(pair) && n < pair.sent.posted(); ++n) {
+  for (uint64_t n = pair.sent.acknowledged(); pair.is_measured && n < pair.sent.posted(); ++n) {
     load_.drop(pair.path, pair.sent.at(n).bytes);
   }
 }
@@ -96,9 +134,8 @@ void SpreadPairs::lose(uint32_t index) {
 void SpreadPairs::restart(uint32_t index, uint32_t epoch) {
   SpreadPair& pair = pairs_[index];
   pair.state = PairState::kUsable;
-  pair.epoch = epoch;
+  pair.begin_epoch(epoch);
   pair.free = queue_depth_;
-  pair.sent.restart();
   load_.restart(pair.path);
   if (!pair.standby) ++active_usable_;
 }

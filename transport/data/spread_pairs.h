@@ -2,14 +2,17 @@
 // outstanding on each, and which one carries the next chunk.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <vector>
 
 #include "transport/data/queue_pair.h"
+#include "transport/data/rail_counters.h"
 #include "transport/data/rail_load.h"
 #include "transport/data/rail_set.h"
 #include "transport/data/sent_chunks.h"
+#include "transport/data/work_id.h"
 
 namespace gdr::transport {
 
@@ -22,14 +25,34 @@ enum class PairState : uint8_t {
 
 struct SpreadPair {
   SpreadPair(const QueuePair& qp, size_t capacity)
-      : queue_pair(&qp), standby(qp.standby), sent(capacity) {}
+      : queue_pair(&qp), standby(qp.standby), sent(capacity) {
+    begin_epoch(0);
+  }
+
+  // What a chunk carries is computed once in each epoch, so that posting one and recognising its
+  // completion are an addition and a comparison.
+  void begin_epoch(uint32_t number) {
+    epoch = number;
+    first_id = encode(WorkId{WorkKind::kChunk, queue_pair->index, number, 0});
+    stamp = wire::encode({0, 1, wire::stamp_of(0, number), /*size_in_table=*/false});
+    sent.restart();
+  }
+  // The wr_id of the chunk of that number.
+  uint64_t wr_id(uint64_t number) const { return first_id | static_cast<uint32_t>(number); }
+  // Of the chunk that is to be acknowledged next.
+  uint64_t next_id() const { return wr_id(sent.acknowledged()); }
 
   const QueuePair* queue_pair;
+  RailCounters* counters = nullptr;               // of its rail; set by who counts
+  std::atomic<uint64_t>* acknowledged = nullptr;  // Recovery::acknowledged, likewise
   bool standby;
+  bool is_measured = false;  // the load of its path is
   PairState state = PairState::kUsable;
-  uint32_t path = 0;   // of RailLoad
-  uint32_t free = 0;   // entries of the send queue
-  uint32_t epoch = 0;  // how often it has returned
+  uint32_t path = 0;      // of RailLoad
+  uint32_t free = 0;      // entries of the send queue, while it is usable
+  uint32_t epoch = 0;     // how often it has returned
+  uint32_t stamp = 0;     // the bits of the immediates that name the epoch
+  uint64_t first_id = 0;  // the wr_id of the epoch's first chunk
   SentChunks sent;
 };
 
@@ -70,6 +93,13 @@ class SpreadPairs {
     return active_usable_ == active_pairs_ && !acknowledgement_needs_time();
   }
 
+  // choose() for one work request while only_active_path_in_use(), without looking at the time.
+  // Null where none has room.
+  SpreadPair* choose_active() {
+    if (active_pairs_ > 1) [[unlikely]]
+      return next_active();
+    return first_active_->free > 0 ? first_active_ : nullptr;
+  }
   // Returns the pair that is to carry the next chunk, of that many bytes and work requests; nothing
   // where none has room. A standby pair carries chunks only while no active one is usable. now: any
   // value unless choice_needs_time(), here and in push().
@@ -84,10 +114,15 @@ class SpreadPairs {
   bool has_other_path(uint32_t path) const;
 
   // A chunk is being posted on the pair; its number is sent.posted() before that.
-  void push(uint32_t index, const SentChunk& chunk, Time now);
-  // The pair's oldest chunk was acknowledged. Returns it. now: any value unless
-  // acknowledgement_needs_time().
-  SentChunk acknowledge(uint32_t index, Time now);
+  void push(SpreadPair& pair, const SentChunk& chunk, Time now);
+  // push() for a chunk of one work request on the pair that choose_active() returned.
+  static void push_active(SpreadPair& pair, const SentChunk& chunk) {
+    pair.sent.push(chunk);
+    --pair.free;
+  }
+  // The pair's oldest chunk was acknowledged. Returns it; until the next push(). now: any value
+  // unless acknowledgement_needs_time().
+  const SentChunk& acknowledge(SpreadPair& pair, Time now);
   // A usable pair was lost.
   void lose(uint32_t index);
   // A pair that is down can be used again.
@@ -97,11 +132,13 @@ class SpreadPairs {
   bool carries_data(const SpreadPair& pair) const {
     return pair.state == PairState::kUsable && (!pair.standby || active_usable_ == 0);
   }
-  bool is_measured(const SpreadPair& pair) const { return active_paths_ > 1 || pair.standby; }
+  [[gnu::noinline]] SpreadPair* next_active();
   // The pair of the path that is next in turn; nothing where none has room.
-  [[gnu::always_inline]] std::optional<uint32_t> next_in_turn(size_t path, uint32_t work_requests);
-  [[gnu::noinline]] std::optional<uint32_t> choose_by_load(size_t bytes, uint32_t work_requests,
-                                                           Time now);
+  std::optional<uint32_t> next_in_turn(size_t path, uint32_t work_requests);
+  std::optional<uint32_t> choose_by_load(size_t bytes, uint32_t work_requests, Time now);
+  // What push() and acknowledge() do beside that where the load of the path is measured.
+  [[gnu::noinline]] void measure_push(const SpreadPair& pair, size_t bytes, Time now);
+  [[gnu::noinline]] void measure_acknowledged(const SpreadPair& pair, size_t bytes, Time now);
 
   std::vector<SpreadPair> pairs_;
   RailLoad load_;
@@ -110,49 +147,23 @@ class SpreadPairs {
   uint32_t queue_depth_;
   uint32_t active_paths_ = 0;
   uint32_t active_pairs_ = 0;
-  uint32_t active_usable_ = 0;  // active pairs that are usable
-  uint32_t first_active_ = 0;   // the first pair that is not on standby
-  uint32_t on_standby_ = 0;     // chunks outstanding on standby pairs that are usable
+  uint32_t active_usable_ = 0;          // active pairs that are usable
+  SpreadPair* first_active_ = nullptr;  // the first pair that is not on standby
+  uint32_t on_standby_ = 0;             // chunks outstanding on standby pairs that are usable
 };
 
-inline std::optional<uint32_t> SpreadPairs::next_in_turn(size_t path, uint32_t work_requests) {
-  const auto count = static_cast<uint32_t>(pairs_.size());
-  uint32_t next = turn_[path];
-  for (uint32_t n = 0; n < count; ++n) {
-    const uint32_t i = next < count ? next : next - count;
-    next = i + 1;
-    const SpreadPair& pair = pairs_[i];
-    if (pair.path != path || !carries_data(pair) || !has_room(pair, 1, work_requests)) continue;
-    turn_[path] = next;
-    return i;
-  }
-  return {};
-}
-
-inline std::optional<uint32_t> SpreadPairs::choose(size_t bytes, uint32_t work_requests, Time now) {
-  if (choice_needs_time()) [[unlikely]]
-    return choose_by_load(bytes, work_requests, now);
-  if (active_pairs_ > 1) return next_in_turn(pairs_[first_active_].path, work_requests);
-  if (!has_room(pairs_[first_active_], 1, work_requests)) return {};
-  return first_active_;
-}
-
-inline void SpreadPairs::push(uint32_t index, const SentChunk& chunk, Time now) {
-  SpreadPair& pair = pairs_[index];
+inline void SpreadPairs::push(SpreadPair& pair, const SentChunk& chunk, Time now) {
   pair.sent.push(chunk);
-  if (pair.state != PairState::kUsable) return;  // it waits with those that were lost
   pair.free -= chunk.work_requests;
-  on_standby_ += pair.standby ? 1 : 0;
-  if (is_measured(pair)) load_.post(pair.path, chunk.bytes, now);
+  if (pair.is_measured) [[unlikely]]
+    measure_push(pair, chunk.bytes, now);
 }
 
-inline SentChunk SpreadPairs::acknowledge(uint32_t index, Time now) {
-  SpreadPair& pair = pairs_[index];
-  const SentChunk chunk = pair.sent.pop();
-  if (pair.state != PairState::kUsable) return chunk;
+inline const SentChunk& SpreadPairs::acknowledge(SpreadPair& pair, Time now) {
+  const SentChunk& chunk = pair.sent.pop();
   pair.free += chunk.work_requests;
-  on_standby_ -= pair.standby ? 1 : 0;
-  if (is_measured(pair)) load_.acknowledge(pair.path, chunk.bytes, now);
+  if (pair.is_measured) [[unlikely]]
+    measure_acknowledged(pair, chunk.bytes, now);
   return chunk;
 }
 

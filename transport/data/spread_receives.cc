@@ -8,6 +8,9 @@ namespace gdr::transport {
 namespace {
 
 constexpr uint32_t kEpochMask = 0xffff;  // of a WorkId
+uint64_t receive_id(uint32_t pair, uint32_t epoch) {
+  return encode(WorkId{WorkKind::kReceive, pair, epoch, 0});
+}
 // A pair over which more than so many times as much arrives as over that of clear-to-send is the
 // better one. Much less would make clear-to-send move between rails that are about equal.
 constexpr uint32_t kFollowAt = 8;
@@ -26,8 +29,13 @@ SpreadReceives::SpreadReceives(Connection& connection, ClearToSendWriter& announ
       announcements_(announcements),
       flushes_(connection, std::move(flushes), of_flushes) {
   const RailSet& rails = connection_.rails();
-  for (size_t i = 0; i < rails.pair_count(); ++i) {
-    pairs_.push_back({.rail = rails.pair(i).rail, .standby = rails.pair(i).standby});
+  for (uint32_t i = 0; i < rails.pair_count(); ++i) {
+    const QueuePair& pair = rails.pair(i);
+    pairs_.push_back({.index = i,
+                      .counters = &recovery_.counters(pair.rail),
+                      .rail = pair.rail,
+                      .standby = pair.standby,
+                      .receive_id = receive_id(i, 0)});
   }
   announcer_ = 0;
   announcements_.continue_with(announcement_id(0, 0), 0);
@@ -59,14 +67,13 @@ bool SpreadReceives::refuse_arrival() {
 bool SpreadReceives::refill(uint32_t index) {
   Pair& pair = pairs_[index];
   follow_data(index);
-  const uint64_t id = encode(WorkId{WorkKind::kReceive, index, pair.epoch, 0});
   RailSet& rails = connection_.rails();
   if (rails.pair(index).qp == nullptr) return true;
   if (recovery_.is_stopped(index)) {
     recovery_.on_consumed(index);
     return true;
   }
-  const int posted = rails.post_receives(index, RailSet::kReceiveBatch, id);
+  const int posted = rails.post_receives(index, RailSet::kReceiveBatch, pair.receive_id);
   recovery_.count_receives(index, posted);
   return posted == RailSet::kReceiveBatch ||
          connection_.on_failed_post(rails.pair(index), pair.epoch, "receives", EIO);
@@ -150,6 +157,8 @@ void SpreadReceives::receive_early(const WorkId& id) {
 
 void SpreadReceives::begin_epoch(Pair& pair, uint32_t epoch) {
   pair.epoch = epoch;
+  pair.stamp = wire::encode({0, 1, wire::stamp_of(0, epoch), /*size_in_table=*/false});
+  pair.receive_id = receive_id(pair.index, epoch);
   pair.arrived = 0;
   pair.arrives = true;
   flushes_.start_rail(pair.rail);

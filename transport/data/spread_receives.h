@@ -24,25 +24,46 @@ namespace gdr::transport {
 // ReceiveComm derives from it what its slots do with an arrival.
 class SpreadReceives : public SpreadPath {
  public:
+  // What the data path knows of a pair.
+  struct Pair {
+    uint32_t index;
+    RailCounters* counters;  // of its rail
+    uint32_t rail;
+    bool standby;
+    bool usable = true;       // this end may write over it
+    bool arrives = true;      // data may arrive over it, which may begin before it is usable
+    uint32_t epoch = 0;       // modulo 2^16, as in a WorkId
+    uint32_t stamp = 0;       // the bits of the immediates that name the epoch
+    uint64_t receive_id = 0;  // the wr_id of the receives of the epoch
+    uint32_t arrived = 0;     // chunks in this epoch
+    int unconfirmed = 0;      // writes of clear-to-send, while another pair carries them
+    // The arrived of the announcer at this pair's last refill; kNone: another one announced then.
+    uint32_t arrived_at_announcer = 0;
+  };
+
   // Both outlive it.
   SpreadReceives(Connection& connection, ClearToSendWriter& announcements,
                  std::vector<Flush> flushes, ServiceClass of_flushes);
 
+  virtual ~SpreadReceives() = default;
+
   SpreadFlushes& flushes() { return flushes_; }
+  // What follows where all rails have to be looked at, and from other completions than expected.
+  virtual bool progress_fully() = 0;
+  virtual bool take(const ibv_wc& wc) = 0;
+  // The pair of such a wr_id, of WorkKind::kReceive.
+  Pair& pair_of(uint64_t wr_id) { return pairs_[decode_work_id(wr_id).pair]; }
+  // Counts an arrival of so many bytes, which the recovery has counted.
+  [[gnu::always_inline]] void count_arrival(const Pair& pair, uint64_t bytes) {
+    pair.counters->count(bytes);
+    flushes_.note_data(pair.rail);
+  }
+  // Behind count_arrival(): replaces the pair's receives a batch at a time.
+  [[gnu::always_inline]] bool refill_if_due(Pair& pair) {
+    return ++pair.arrived % RailSet::kReceiveBatch != 0 || refill(pair.index);
+  }
 
  protected:
-  // What the data path knows of a pair.
-  struct Pair {
-    uint32_t rail;
-    bool standby;
-    bool usable = true;    // this end may write over it
-    bool arrives = true;   // data may arrive over it, which may begin before it is usable
-    uint32_t epoch = 0;    // modulo 2^16, as in a WorkId
-    uint32_t arrived = 0;  // chunks in this epoch
-    int unconfirmed = 0;   // writes of clear-to-send, while another pair carries them
-    // The arrived of the announcer at this pair's last refill; kNone: another one announced then.
-    uint32_t arrived_at_announcer = 0;
-  };
   static constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
 
   // Returns the number of the oldest buffer before `end` that is posted and not complete; `end`
@@ -60,7 +81,7 @@ class SpreadReceives : public SpreadPath {
   bool on_other(const WorkId& id);
   void on_announced(const WorkId& id);
   void on_failed_flush(const ibv_wc& wc) { flushes_.on_failed_read(wc); }
-  bool refill(uint32_t index);
+  [[gnu::noinline]] bool refill(uint32_t index);
   bool refuse_arrival();
   [[gnu::cold]] void receive_early(const WorkId& id);
   [[gnu::cold]] void begin_epoch(Pair& pair, uint32_t epoch);
@@ -98,10 +119,8 @@ inline bool SpreadReceives::on_arrival(const WorkId& id, uint64_t bytes, const i
   Pair& pair = pairs_[id.pair];
   if (pair.epoch != id.epoch) [[unlikely]]
     receive_early(id);
-  recovery_.counters(pair.rail).count(bytes);
-  flushes_.note_data(pair.rail);
-  if (!on_data(wc, id.epoch)) return false;
-  return ++pair.arrived % RailSet::kReceiveBatch != 0 || refill(id.pair);
+  count_arrival(pair, bytes);
+  return on_data(wc, id.epoch) && refill_if_due(pair);
 }
 
 }  // namespace gdr::transport

@@ -9,7 +9,7 @@
 namespace gdr::transport {
 
 void SpreadSends::take_news() {
-  set_quiet(false);
+  look_if_quiet(false);
   while (std::optional<PairNews> news = recovery_.next_news()) {
     const SpreadPair& pair = pairs_[news->pair];
     switch (news->kind) {
@@ -57,7 +57,7 @@ void SpreadSends::agree(const PairNews& news) {
 }
 
 FailedWork SpreadSends::count_failure(SentChunk& chunk) {
-  Time& since = failing_since_[chunk.message];
+  Time& since = failing_since_[requests_.index_of(*chunk.request)];
   if (chunk.failures == 0) since = now();
   chunk.failures = static_cast<uint16_t>(std::min(chunk.failures + 1, 0xffff));
   return {.failures = chunk.failures, .failing_for = now() - since};
@@ -78,7 +78,7 @@ void SpreadSends::move_chunks(Time now) {
 // Returns false where the chunk has to wait.
 bool SpreadSends::move_chunk(const SentChunk& chunk, Time now) {
   if (connection_.failed()) return true;
-  const Message& message = messages_[chunk.message];
+  const Message message = message_of(*chunk.request);
   const std::optional<uint32_t> to = pairs_.choose(chunk.bytes, chunk.work_requests, now);
   if (to && still_fits(message, chunk)) post_chunk(message, chunk, *to, now);
   return to.has_value();

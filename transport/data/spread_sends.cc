@@ -21,8 +21,12 @@ SpreadSends::SpreadSends(const SpreadOwner& owner, SpreadPairs pairs)
       pairs_(std::move(pairs)),
       whole_at_most_(whole_for_rails(
           pairs_.active_paths(), split_data_on_qps_ ? pairs_.active_pairs() : 1, max_write_bytes_)),
-      messages_(kSendRequests),
-      failing_since_(kSendRequests) {}
+      failing_since_(kSendRequests) {
+  for (uint32_t i = 0; i < pairs_.size(); ++i) {
+    pairs_[i].counters = &recovery_.counters(pairs_[i].queue_pair->rail);
+    pairs_[i].acknowledged = &recovery_.acknowledged(i);
+  }
+}
 
 bool SpreadSends::send(const Send& send, Request** request) {
   const Time at = now();
@@ -32,72 +36,26 @@ bool SpreadSends::send(const Send& send, Request** request) {
   if (!waiting_.empty()) return true;  // what was lost goes first
   const Chunking chunks = cut(send);
   if (chunks.count > wire::kMaxQps) return fail_too_large(send.bytes, wire::kMaxQps);
-  Message message = make_message(send, chunks);
+  Message message = make_message(send, chunks);  // without its request
   // All of it must fit on one pair, which may be the last one that is left.
   const uint32_t work_requests_each = work_requests_for(message.out, chunks.bytes);
   if (chunks.count * work_requests_each > pairs_.queue_depth()) {
     return fail_too_large(send.bytes, pairs_.queue_depth());
   }
   post_held();  // before room is looked for, as that may lose a pair
-  if (!pairs_.has_room(chunks.count, work_requests_each) || !take_request(send, message)) {
-    return true;
-  }
-  const Message& kept = messages_[requests_.index_of(*message.out.request)] = message;
+  if (!pairs_.has_room(chunks.count, work_requests_each)) return true;
+  *request = message.out.request = requests_.take();
+  if (*request == nullptr) return true;
+  fill(*request, send, chunks.count);
   connection_.link().count_posted();
-  post_all(kept, at);
-  *request = message.out.request;
+  post_all(message, at);
   return true;
-}
-
-bool SpreadSends::send_whole(uint64_t buffer, const void* data, size_t bytes,
-                             const MemoryHandle& memory, Request** request) {
-  *request = nullptr;
-  const Time at = pairs_.choice_needs_time() ? now() : Time{};
-  const std::optional<uint32_t> pair = pairs_.choose(bytes, work_requests_of_whole(bytes), at);
-  if (!pair) return true;
-  const Recorded whole = record_whole({bytes, data, buffer, memory, nullptr}, *pair, at);
-  if (whole.message == nullptr) return true;
-  post_recorded(*pair, whole.number, *whole.message, whole.chunk);
-  *request = whole.message->out.request;
-  return true;
-}
-
-// Takes a request for a message that is one chunk, and counts it on the pair, which has room.
-inline SpreadSends::Recorded SpreadSends::record_whole(const Send& send, uint32_t pair, Time now) {
-  Request* taken = requests_.take();
-  if (taken == nullptr) return {};
-  taken->pending = 1;
-  taken->bytes[0] = send.bytes;
-  const bool separate = send.bytes > separate_end_above_;
-  const size_t index = requests_.index_of(*taken);
-  Message& message = messages_[index];
-  const Chunking chunks{send.bytes, 1};
-  message.out.request = taken;
-  message.out.buffer = send.buffer;
-  message.out.source = reinterpret_cast<uint64_t>(send.data);
-  message.out.bytes = send.bytes;
-  message.out.chunks = chunks;
-  message.out.cpu_readable = send.memory.host;
-  message.out.separate_end = separate;
-  message.out.size_code =
-      separate ? stated_size(send.bytes, chunks, slot(send.buffer).bytes) : kSizeInTable;
-  message.out.parent = send.parent;
-  message.keys = &send.memory.keys;
-  const SentChunk chunk{.message = static_cast<uint16_t>(index),
-                        .work_requests = work_requests_of_whole(send.bytes),
-                        .reported_on = static_cast<uint16_t>(pair),
-                        .from = 0,
-                        .bytes = send.bytes};
-  const uint64_t number = pairs_[pair].sent.posted();
-  pairs_.push(pair, chunk, now);
-  connection_.link().count_posted();
-  return {&message, chunk, number};
 }
 
 // No time is needed with one active path.
 bool SpreadSends::hold(const Send& send, bool last, Request** request) {
   *request = nullptr;
-  const uint16_t work_requests = work_requests_of_whole(send.bytes);
+  const uint32_t work_requests = send.bytes > separate_end_above_ ? 2 : 1;
   if (!held_.empty() && !pairs_.has_room(pairs_[held_.pair().index], 1, work_requests)) {
     post_held();  // the message waits, or takes another pair at its next attempt
     return true;
@@ -106,16 +64,22 @@ bool SpreadSends::hold(const Send& send, bool last, Request** request) {
                                            ? pairs_.choose(send.bytes, work_requests, Time{})
                                            : std::optional(held_.pair().index);
   if (!pair) return true;
-  const Recorded whole = record_whole(send, *pair, Time{});
-  if (whole.message == nullptr) return true;
-  const OutgoingMessage& out = whole.message->out;
+  *request = requests_.take();
+  if (*request == nullptr) return true;
+  fill(*request, send, 1);
+  Message message = make_message(send, {send.bytes, 1});
+  OutgoingMessage& out = message.out;
+  out.request = *request;
   if (out.parent != nullptr) report(out, send.bytes, *pair);
-  const QueuePair& qp = *pairs_[*pair].queue_pair;
+  SpreadPair& carrier = pairs_[*pair];
+  const QueuePair& qp = *carrier.queue_pair;
+  const ChunkEnd end = end_of(carrier, carrier.sent.posted(), message);
+  pairs_.push(carrier, {*request, 0, send.bytes, work_requests, static_cast<uint16_t>(*pair)},
+              Time{});
+  connection_.link().count_posted();
   const RdmaWrite data = write_of(out, slot(out.buffer), 0, send.bytes, qp, send.memory.keys);
-  held_.add(qp, writes_of(out, data, qp, tables_, connection_.peer()),
-            end_of(*pair, whole.number, *whole.message));
+  held_.add(qp, writes_of(out, data, qp, tables_, connection_.peer()), end);
   if (last || held_.full()) post_held();
-  *request = out.request;
   return true;
 }
 
@@ -154,14 +118,12 @@ SpreadSends::Message SpreadSends::make_message(const Send& send, const Chunking&
   };
 }
 
-// Returns false when all are in use.
-bool SpreadSends::take_request(const Send& send, Message& message) {
-  Request* taken = requests_.take();
-  if (taken == nullptr) return false;
-  taken->pending = static_cast<uint16_t>(message.out.chunks.count);
-  taken->bytes[0] = send.bytes;
-  message.out.request = taken;
-  return true;
+// The message of a request that is not complete, as it was made.
+SpreadSends::Message SpreadSends::message_of(Request& request) const {
+  const Send send{request.bytes[0], request.data, request.first, *request.memory, nullptr};
+  Message message = make_message(send, cut(send));
+  message.out.request = &request;
+  return message;
 }
 
 // A chunk of no bytes is a write as well.
@@ -173,11 +135,11 @@ uint32_t SpreadSends::work_requests_for(const OutgoingMessage& message, size_t b
 SentChunk SpreadSends::chunk_at(const Message& message, size_t from) const {
   const size_t bytes = std::min(message.out.bytes - from, message.out.chunks.bytes);
   return SentChunk{
-      .message = static_cast<uint16_t>(requests_.index_of(*message.out.request)),
-      .work_requests = static_cast<uint16_t>(work_requests_for(message.out, bytes)),
-      .reported_on = 0,
+      .request = message.out.request,
       .from = from,
       .bytes = bytes,
+      .work_requests = work_requests_for(message.out, bytes),
+      .reported_on = 0,
   };
 }
 
@@ -219,34 +181,24 @@ void SpreadSends::post_chunk(const Message& message, const SentChunk& chunk, uin
                              Time now) {
   post_held();
   SpreadPair& pair = pairs_[index];
-  const uint64_t number = pair.sent.posted();
-  pairs_.push(index, chunk, now);
-  if (pair.state == PairState::kUsable) post_recorded(index, number, message, chunk);
-}
-
-// Posts a chunk that is recorded as the `number`th of a usable pair. Where the HCA refuses it, it
-// is one of those that were lost with the pair.
-inline void SpreadSends::post_recorded(uint32_t index, uint64_t number, const Message& message,
-                                       const SentChunk& chunk) {
-  const SpreadPair& pair = pairs_[index];
-  const ChunkEnd end = end_of(index, number, message);
-  const int err = chunk.bytes > max_write_bytes_
-                      ? write_parts(message, chunk, *pair.queue_pair, end)
-                      : write_chunk(message, chunk.from, chunk.bytes, *pair.queue_pair, end);
+  const ChunkEnd end = end_of(pair, pair.sent.posted(), message);
+  pairs_.push(pair, chunk, now);
+  if (pair.state != PairState::kUsable) return;
+  const int err = write_parts(message, chunk, *pair.queue_pair, end);
   if (err != 0) [[unlikely]]
     on_refused(index, err);
 }
 
-inline ChunkEnd SpreadSends::end_of(uint32_t index, uint64_t number, const Message& message) const {
-  const uint32_t epoch = pairs_[index].epoch;
-  const WorkId id{WorkKind::kChunk, index, epoch, static_cast<uint32_t>(number)};
-  return {message.out.immediate(epoch), encode(id)};
+ChunkEnd SpreadSends::end_of(const SpreadPair& pair, uint64_t number,
+                             const Message& message) const {
+  return {message.out.immediate(pair.epoch), pair.wr_id(number)};
 }
 
+// Chunks that the HCA refuses are among those that were lost with the pair.
 void SpreadSends::on_refused(uint32_t index, int err) {
   const SpreadPair& pair = pairs_[index];
   lose(index);
-  set_quiet(false);
+  look_if_quiet(false);
   (void)connection_.on_failed_post(*pair.queue_pair, pair.epoch, "a send", err);
   // A standby pair may have given its QP up (Recovery::give_way), with the news still to come.
   for (uint32_t i = 0; i < pairs_.size(); ++i) {
@@ -254,16 +206,8 @@ void SpreadSends::on_refused(uint32_t index, int err) {
   }
 }
 
-// Posts the last write of a chunk, or all of it. Returns an errno value; 0 is success.
-inline int SpreadSends::write_chunk(const Message& message, size_t from, size_t bytes,
-                                    const QueuePair& pair, ChunkEnd end) {
-  const OutgoingMessage& out = message.out;
-  const RdmaWrite data = write_of(out, slot(out.buffer), from, bytes, pair, *message.keys);
-  if (!out.separate_end) return write_with_immediate(pair, data, end.immediate, end.wr_id);
-  return post_with_separate_end(out, data, pair, end, tables_, connection_.peer());
-}
-
-// The same for a chunk that is larger than the ports' largest message.
+// Posts the writes of a chunk: several where it is larger than the ports' largest message. Returns
+// an errno value; 0 is success.
 int SpreadSends::write_parts(const Message& message, const SentChunk& chunk, const QueuePair& pair,
                              ChunkEnd end) {
   const OutgoingMessage& out = message.out;
@@ -275,7 +219,9 @@ int SpreadSends::write_parts(const Message& message, const SentChunk& chunk, con
     part.wr().wr_id = end.wr_id;
     if (int err = post(pair, &part.wr()); err != 0) return err;
   }
-  return write_chunk(message, from, left, pair, end);
+  const RdmaWrite data = write_of(out, to, from, left, pair, *message.keys);
+  if (!out.separate_end) return write_with_immediate(pair, data, end.immediate, end.wr_id);
+  return post_with_separate_end(out, data, pair, end, tables_, connection_.peer());
 }
 
 bool SpreadSends::progress_fully() {
@@ -288,8 +234,13 @@ bool SpreadSends::progress_fully() {
     move_chunks(now());
     if (connection_.failed()) return false;
   }
-  set_quiet(pairs_.only_active_path_in_use() && waiting_.empty());
+  look_if_quiet(pairs_.only_active_path_in_use() && waiting_.empty());
   return !connection_.failed();
+}
+
+void SpreadSends::look_if_quiet(bool may_be) {
+  const bool quiet = set_quiet(may_be);
+  whole_below_ = quiet ? std::min(whole_at_most_, separate_end_above_) + 1 : 0;
 }
 
 // The time is that before the queues are read: see RailLoad. A rail of which less than a batch was
@@ -312,11 +263,11 @@ void SpreadSends::poll() {
 }
 
 // With one active path and nothing on those that stand by, no time is needed.
-bool SpreadSends::take(const ibv_wc* completions, int count) {
+bool SpreadSends::take(const ibv_wc& completion) {
   const auto on_success = [this](const WorkId& id, const ibv_wc&) {
     return this->on_success(id, Time{});
   };
-  connection_.take_spread(completions, count, on_success, [](const ibv_wc&) {});
+  connection_.take_spread(&completion, 1, on_success, [](const ibv_wc&) {});
   return !connection_.failed();
 }
 
@@ -337,13 +288,13 @@ void SpreadSends::report_late_paths() {
 // The pair completes requests in order, so that a chunk's completion stands for those ahead of it
 // that were not signalled.
 inline bool SpreadSends::on_success(const WorkId& id, Time now) {
-  const SpreadPair& pair = pairs_[id.pair];
+  SpreadPair& pair = pairs_[id.pair];
   const bool undecided = pair.state == PairState::kUsable || pair.state == PairState::kLost;
   if (!undecided || !is_of_epoch(id, pair.epoch)) [[unlikely]]
     return true;
   if (static_cast<uint32_t>(pair.sent.acknowledged()) != id.ordinal) [[unlikely]]
     return acknowledge_up_to(id, now);
-  acknowledge_oldest(id.pair, now);
+  acknowledge_oldest(pair, now);
   return true;
 }
 
@@ -354,25 +305,14 @@ bool SpreadSends::acknowledge_up_to(const WorkId& id, Time now) {
     connection_.fail(Code::kInternal, "the HCA completed a send that is not outstanding");
     return false;
   }
-  while (sent.acknowledged() <= number) acknowledge_oldest(id.pair, now);
+  while (sent.acknowledged() <= number) acknowledge_oldest(pairs_[id.pair], now);
   return true;
 }
 
-inline void SpreadSends::acknowledge_oldest(uint32_t index, Time now) {
-  const SpreadPair& pair = pairs_[index];
-  const SentChunk chunk = pairs_.acknowledge(index, now);
-  recovery_.set_acknowledged(index, pair.sent.acknowledged());
-  recovery_.counters(pair.queue_pair->rail).count(chunk.bytes);
-  complete(chunk);
-}
-
-void SpreadSends::complete(const SentChunk& chunk) {
-  Request& request = requests_[chunk.message];
-  if (request.special != 0) [[unlikely]] {
-    observed_->completed(chunk.message, pairs_[chunk.reported_on].queue_pair->number);
-    if (request.pending == 1) request.special = 0;
-  }
-  if (--request.pending == 0) connection_.link().count_completed();
+void SpreadSends::complete_observed(const SentChunk& chunk) {
+  observed_->completed(requests_.index_of(*chunk.request),
+                       pairs_[chunk.reported_on].queue_pair->number);
+  if (chunk.request->pending == 1) chunk.request->special = 0;
 }
 
 }  // namespace gdr::transport

@@ -45,39 +45,37 @@ class SpreadSends final : public SpreadPath {
   // Sends a message whose clear-to-send has arrived. Returns false when the connection has failed.
   // A null *request with true: there is no room now; nothing was done.
   bool send(const Send& send, Request** request);
-  // Whether send_whole() takes a message of so many bytes, of a slot that is plain, the only one of
-  // its receive, and not smaller.
-  bool sends_whole(size_t bytes) const {
-    return bytes <= whole_at_most_ && connection_.link().is_quiet() && waiting_.empty();
-  }
-  // send() for most messages: as one chunk, which is not observed.
-  bool send_whole(uint64_t buffer, const void* data, size_t bytes, const MemoryHandle& memory,
-                  Request** request);
+  // Whether send_whole() takes a message of so many bytes where the link does not need attention,
+  // of a slot that is plain, the only one of its receive, and not smaller: it is one write, and the
+  // connection is quiet.
+  bool sends_whole(size_t bytes) const { return bytes < whole_below_; }
+  // The pair of such a message; null: there is no room now.
+  SpreadPair* pair_of_whole() { return pairs_.choose_active(); }
+  // send() for most messages: as one chunk, which is not observed. Nothing is held.
+  [[gnu::always_inline]] void send_whole(const Send& send, const wire::ClearToSend& to,
+                                         SpreadPair& pair, Request* taken);
   // Whether hold() takes a message of so many bytes, of a slot that is plain and not smaller: it is
-  // one chunk, and the connection is quiet with one active path.
-  bool holds(size_t bytes) const { return sends_whole(bytes) && pairs_.only_active_path_in_use(); }
+  // one chunk, and the connection is quiet.
+  bool holds(size_t bytes) const {
+    return bytes <= whole_at_most_ && whole_below_ != 0 && !connection_.link().needs_attention();
+  }
   // send() for such a message of a group: holds it back for the group's others. It counts as posted
   // in all else; where its pair is lost, so is the message, and goes again over another pair. last:
   // nothing of the group is still to come, and what is held is posted.
   bool hold(const Send& send, bool last, Request** request);
   // Posts what is held, if anything.
   void post_held();
+  // Reads completions and does what follows from them. Returns false when the connection has
+  // failed.
+  [[gnu::always_inline]] bool progress();
   const SpreadPairs& pairs() const { return pairs_; }
 
  private:
   using Time = RailLoad::Time;
 
-  // A message on its way, by its request.
   struct Message {
     OutgoingMessage out;
     const MemoryHandle::Keys* keys;
-  };
-
-  // A message of one chunk that is recorded as the `number`th of a pair and still to be posted.
-  struct Recorded {
-    Message* message;  // null: all requests are in use
-    SentChunk chunk;
-    uint64_t number;
   };
 
   const wire::ClearToSend& slot(uint64_t buffer) const {
@@ -88,37 +86,31 @@ class SpreadSends final : public SpreadPath {
   // ---- sending
   Chunking cut(const Send& send) const;
   Message make_message(const Send& send, const Chunking& chunks) const;
-  bool take_request(const Send& send, Message& message);
+  Message message_of(Request& request) const;
+  [[gnu::always_inline]] static void fill(Request* request, const Send& send, uint32_t chunks);
   uint32_t work_requests_for(const OutgoingMessage& message, size_t bytes) const;
   SentChunk chunk_at(const Message& message, size_t from) const;
   void post_all(const Message& message, Time now);
   void post_chunk(const Message& message, const SentChunk& chunk, uint32_t pair, Time now);
-  uint16_t work_requests_of_whole(size_t bytes) const {
-    return bytes > separate_end_above_ ? 2 : 1;
-  }
-  [[gnu::always_inline]] Recorded record_whole(const Send& send, uint32_t pair, Time now);
-  [[gnu::always_inline]] ChunkEnd end_of(uint32_t pair, uint64_t number,
-                                         const Message& message) const;
-  [[gnu::always_inline]] void post_recorded(uint32_t pair, uint64_t number, const Message& message,
-                                            const SentChunk& chunk);
+  ChunkEnd end_of(const SpreadPair& pair, uint64_t number, const Message& message) const;
   [[gnu::cold]] void on_refused(uint32_t pair, int err);
-  [[gnu::always_inline]] int write_chunk(const Message& message, size_t from, size_t bytes,
-                                         const QueuePair& pair, ChunkEnd end);
-  [[gnu::noinline]] int write_parts(const Message& message, const SentChunk& chunk,
-                                    const QueuePair& pair, ChunkEnd end);
+  int write_parts(const Message& message, const SentChunk& chunk, const QueuePair& pair,
+                  ChunkEnd end);
   void report(const OutgoingMessage& message, size_t bytes, uint32_t pair);
   [[gnu::cold]] bool fail_too_large(size_t bytes, size_t most);
 
   // ---- completions
-  // Also takes the news of the recovery, and posts what waits for room.
-  bool progress_fully() override;
-  bool take(const ibv_wc* completions, int count) override;
+  // progress() on all rails. Also takes the news of the recovery, and posts what waits for room.
+  [[gnu::noinline]] bool progress_fully();
+  [[gnu::noinline]] bool take(const ibv_wc& wc);
+  void look_if_quiet(bool may_be);
   void poll();
   [[gnu::cold]] void report_late_paths();
   bool on_success(const WorkId& id, Time now);  // false: the connection has failed
-  [[gnu::noinline]] bool acknowledge_up_to(const WorkId& id, Time now);
-  [[gnu::always_inline]] void acknowledge_oldest(uint32_t pair, Time now);
-  void complete(const SentChunk& chunk);
+  bool acknowledge_up_to(const WorkId& id, Time now);
+  [[gnu::always_inline]] void acknowledge_oldest(SpreadPair& pair, Time now);
+  [[gnu::always_inline]] void complete(const SentChunk& chunk);
+  [[gnu::cold]] void complete_observed(const SentChunk& chunk);
 
   // ---- recovery
   [[gnu::cold]] void take_news();
@@ -141,10 +133,76 @@ class SpreadSends final : public SpreadPath {
   const size_t separate_end_above_;
   const bool split_data_on_qps_;
   SpreadPairs pairs_;
-  const size_t whole_at_most_;     // messages of at most this many bytes are one chunk of one write
-  std::vector<Message> messages_;  // by request
+  const size_t whole_at_most_;  // messages of at most this many bytes are one chunk of one write
+  // Those of fewer bytes do not end in a write of their own either, and the connection is quiet but
+  // for what its link shows; 0: it is not.
+  size_t whole_below_ = 0;
   std::vector<Time> failing_since_;  // by request: when a chunk of it failed for the first time
   std::vector<SentChunk> waiting_;   // that did not arrive over pairs that were lost
 };
+
+inline void SpreadSends::fill(Request* request, const Send& send, uint32_t chunks) {
+  request->pending = static_cast<uint16_t>(chunks);
+  request->bytes[0] = send.bytes;
+  request->first = send.buffer;
+  request->data = send.data;
+  request->memory = &send.memory;
+}
+
+// The request is its own record, and the pair keeps the order in which requests were posted.
+inline void SpreadSends::send_whole(const Send& send, const wire::ClearToSend& to, SpreadPair& pair,
+                                    Request* taken) {
+  fill(taken, send, 1);
+  const QueuePair& qp = *pair.queue_pair;
+  const RdmaWrite write{
+      .source = reinterpret_cast<uint64_t>(send.data),
+      .bytes = static_cast<uint32_t>(send.bytes),
+      .lkey = send.memory.keys[qp.rail].lkey,
+      .target = to.address,
+      .rkey = to.rkey[qp.peer_rail],
+      .cpu_readable = send.memory.host,
+  };
+  const uint32_t immediate =
+      wire::encode({wire::slot_of(send.buffer), 1, wire::stamp_of(send.buffer), false}) |
+      pair.stamp;
+  const uint64_t id = pair.wr_id(pair.sent.posted());
+  SpreadPairs::push_active(pair, {taken, 0, send.bytes, 1, 0});
+  const int err = write_with_immediate(qp, write, immediate, id);
+  if (err != 0) [[unlikely]]
+    on_refused(qp.index, err);
+}
+
+// Most completions are those of the next chunk of their pair: one comparison then stands for all
+// checks of the wr_id.
+inline bool SpreadSends::progress() {
+  ibv_wc completions[kPollBatch];
+  const int count = poll_quietly(connection_.link(), completions);
+  if (count < 0) [[unlikely]]
+    return progress_fully();
+  bool alive = true;
+  for (int i = 0; i < count; ++i) {
+    const ibv_wc& wc = completions[i];
+    SpreadPair& pair = pairs_[decode_work_id(wc.wr_id).pair];
+    if (wc.status == IBV_WC_SUCCESS && wc.wr_id == pair.next_id()) [[likely]] {
+      acknowledge_oldest(pair, Time{});
+    } else {
+      alive = take(wc);
+    }
+  }
+  return alive;
+}
+
+inline void SpreadSends::acknowledge_oldest(SpreadPair& pair, Time now) {
+  const SentChunk& chunk = pairs_.acknowledge(pair, now);
+  pair.acknowledged->store(pair.sent.acknowledged(), std::memory_order_release);
+  pair.counters->count(chunk.bytes);
+  complete(chunk);
+}
+
+inline void SpreadSends::complete(const SentChunk& chunk) {
+  if (chunk.request->special != 0) [[unlikely]]
+    complete_observed(chunk);
+  if (--chunk.request->pending == 0) connection_.link().count_completed();
+}
 
 }  // namespace gdr::transport

@@ -65,7 +65,7 @@ TEST(GroupedSends, RecoveryHasNews_MessageIsPostedAtOnceBehindThoseHeld) {
   Request* receive = test.irecv(8);
   test.isend_up_to(2);
   test.pair.set_port('s', 1, false);
-  ASSERT_TRUE(wait_for([&] { return !test.link().is_quiet(); }));
+  ASSERT_TRUE(wait_for([&] { return test.link().needs_attention(); }));
   test.isend(2);
   const auto posted = test.posted();
   ASSERT_EQ(posted.size(), 3u);
@@ -114,7 +114,7 @@ TEST(GroupedSends, PairIsLostWhileMessagesAreHeld_TheyGoOnceOverTheStandbyRail) 
   Request* receive = test.irecv(8);
   test.isend_up_to(3);
   test.pair.set_port('s', 0, false);
-  ASSERT_TRUE(wait_for([&] { return !test.link().is_quiet(); }));
+  ASSERT_TRUE(wait_for([&] { return test.link().needs_attention(); }));
   EXPECT_FALSE(test_once(test.sends[0]).done);  // the first poll, which takes the news
   ASSERT_TRUE(wait_for([&] {
     (void)test_once(receive);

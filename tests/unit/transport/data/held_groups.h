@@ -116,9 +116,9 @@ struct GroupsWithStandby : GroupedMessages<SpreadRails> {
   explicit GroupsWithStandby(const TransportOptions& options = test_options(),
                              const RailHcas& hcas = {})
       : GroupedMessages(1, 1, options, local_socket_pair(), hcas) {
-    EXPECT_TRUE(pair.poll_until([&] { return link().is_quiet(); }));
+    EXPECT_TRUE(pair.poll_until([&] { return !link().needs_attention(); }));
     pair.exchange({8});
-    EXPECT_TRUE(pair.poll_until([&] { return link().is_quiet(); }));
+    EXPECT_TRUE(pair.poll_until([&] { return !link().needs_attention(); }));
     pair.verbs.forget_posted();
   }
 
