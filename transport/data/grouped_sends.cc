@@ -5,14 +5,10 @@
 
 namespace gdr::transport {
 
-// Holds a message of one chunk back until the last one of its group, or the second poll. Those of a
-// chain take one turn of the QPs.
+// Holds a message back until the last one of its group, or the second poll.
 bool SendComm::hold(const OutgoingMessage& message, const MemoryHandle& memory) {
-  const QueuePair& pair = held_.empty() ? connection_.rails().next_pair() : held_.pair();
-  if (message.parent != nullptr) report(message, message.bytes, pair);
-  const RdmaWrite data =
-      transport::write_of(message, slot(message.buffer), 0, message.bytes, pair, memory.keys);
-  held_.add(pair, writes_of(message, data, pair, tables_, connection_.peer()),
+  const RdmaWrite data = write_of(message, memory, 0, message.bytes);
+  held_.add(pair(), writes_of(message, data, pair(), tables_, connection_.peer()),
             {message.immediate(), message.wr_id()}, message.request);
   if (is_last_of_group() || held_.full()) return post_held();
   has_waiting_ = true;

@@ -65,7 +65,6 @@ void RailSet::arrange(const PairPlan& plan) {
 
 void RailSet::number_pairs() {
   for (size_t i = 0; i < pairs_.size(); ++i) pairs_[i]->index = static_cast<uint32_t>(i);
-  next_ = pairs_.begin();
   active_end_ = std::ranges::find_if(pairs_, [](const QueuePair* pair) { return pair->standby; });
   clear_to_send_ = pairs_.front();
 }

@@ -37,12 +37,6 @@ class RailSet {
   size_t pair_count() const { return pairs_.size(); }
   QueuePair& pair(size_t index) const { return *pairs_[index]; }
   size_t active_count() const { return static_cast<size_t>(active_end_ - pairs_.begin()); }
-  // Returns the QPs that do not stand by in turn, for what senders write.
-  const QueuePair& next_pair() {
-    const QueuePair& pair = **next_;
-    if (++next_ == active_end_) next_ = pairs_.begin();
-    return pair;
-  }
   // The QP that carries all clear-to-send writes: writes of one QP arrive in the order in which
   // they were posted, and the completion of one confirms those before it.
   const QueuePair& clear_to_send_pair() const { return *clear_to_send_; }
@@ -76,8 +70,7 @@ class RailSet {
 
   std::vector<RailEnd> rails_;
   std::vector<QueuePair> without_qp_;
-  std::vector<QueuePair*> pairs_;  // into these two, in the handshake's order
-  std::vector<QueuePair*>::iterator next_;
+  std::vector<QueuePair*> pairs_;                 // into these two, in the handshake's order
   std::vector<QueuePair*>::iterator active_end_;  // behind the last that does not stand by
   QueuePair* clear_to_send_ = nullptr;
 };

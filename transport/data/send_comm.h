@@ -98,31 +98,24 @@ class SendComm : public Comm {
   bool has_arrived(const wire::ClearToSend& slot, uint64_t buffer) const {
     return load_hca_written(slot.sequence) == sequence_base_ + buffer;
   }
-  // What isend does not do itself, as it is not the only buffer of its receive, or takes more than
-  // one write. Inlined into isend_further and isend_observed.
-  [[gnu::always_inline]] bool send(const wire::ClearToSend& first, const void* data, size_t bytes,
-                                   int tag, const MemoryHandle& memory, void* parent,
-                                   Request** request);
+  // What isend_direct does not do itself, as it is not the only buffer of its receive, or takes
+  // more than one write.
+  bool send(const wire::ClearToSend& first, const void* data, size_t bytes, int tag,
+            const MemoryHandle& memory, Request** request);
   [[gnu::always_inline]] std::optional<uint64_t> match(const wire::ClearToSend& first, int tag);
-  [[gnu::always_inline]] Request* take_request(size_t bytes, const Chunking& chunks);
-  [[gnu::always_inline]] bool post(const OutgoingMessage& message, const MemoryHandle& memory);
+  Request* take_request(size_t bytes);
+  OutgoingMessage message_of(const Send& send, Request* request, bool separate_end) const;
+  bool post(const OutgoingMessage& message, const MemoryHandle& memory);
   bool is_last_of_group() const { return served_count_ + 1 >= slot(head_).group; }
   bool hold(const OutgoingMessage& message, const MemoryHandle& memory);
   bool spread_holds(const Send& send) const;
   bool post_held();
   [[gnu::noinline]] bool post_waiting();
-  [[gnu::always_inline]] RdmaWrite write_of(const OutgoingMessage& message, size_t from,
-                                            size_t bytes, const QueuePair& pair,
-                                            const MemoryHandle::Keys& keys) const;
-  [[gnu::always_inline]] bool post_chunk(const OutgoingMessage& message, size_t from, size_t bytes,
-                                         const QueuePair& pair, const MemoryHandle::Keys& keys);
-  [[gnu::always_inline]] int post_with_separate_end(const OutgoingMessage& message,
-                                                    const RdmaWrite& data, const QueuePair& pair);
+  const QueuePair& pair() const { return connection_.rails().pair(0); }  // of the direct path
+  RdmaWrite write_of(const OutgoingMessage& message, const MemoryHandle& memory, size_t from,
+                     size_t bytes) const;
+  int post_with_separate_end(const OutgoingMessage& message, const RdmaWrite& data);
   [[gnu::always_inline]] void advance(uint64_t buffer);
-  // Kept out of line, so that the direct path saves no registers for them.
-  [[gnu::noinline]] bool post_chunks(const OutgoingMessage& message, const MemoryHandle& memory);
-  [[gnu::always_inline]] void observe(const OutgoingMessage& message, size_t bytes,
-                                      const QueuePair& pair);
   bool has_separate_ends() const {
     return separate_end_above_ != std::numeric_limits<size_t>::max();
   }
@@ -135,19 +128,14 @@ class SendComm : public Comm {
   [[gnu::noinline]] bool isend_further(const void* data, size_t bytes, int tag,
                                        const MemoryHandle& memory, Request** request);
   [[gnu::cold, gnu::noinline]] bool fail_post(int err, Request** request);
-  size_t most_of_one_write() const;
   [[gnu::noinline]] bool send_attended(Send send, int tag, Request** request);
   [[gnu::cold]] bool accepts(const Send& send);
   [[gnu::cold]] bool send_large(const Send& send, Request** request);
-  [[gnu::cold]] bool post_large_chunk(const OutgoingMessage& message, size_t from, size_t end,
-                                      const QueuePair& pair, const MemoryHandle::Keys& keys);
   void hold_back(int entries_each);
   size_t most_writes() const;
-  [[gnu::cold]] bool take_with_extra(size_t bytes, const Chunking& chunks, size_t extra,
-                                     Request** taken);
-  [[gnu::cold]] void report(const OutgoingMessage& message, size_t bytes, const QueuePair& pair);
-  void on_special_completion(Request* request, uint32_t qp_number);
-  [[gnu::cold]] void on_attended_completion(Request* request, uint32_t qp_number);
+  [[gnu::cold]] bool take_with_extra(size_t bytes, size_t extra, Request** taken);
+  void on_special_completion(Request* request);
+  void give_back_extra(Request* request);
   void count_completed(const Request& request);
   [[gnu::cold]] bool end_observation();
   [[gnu::cold]] bool fail_too_large(size_t bytes, size_t most);
@@ -160,12 +148,10 @@ class SendComm : public Comm {
   uint64_t head_ = 0;    // first buffer of the group that is being served
   uint32_t served_ = 0;  // bit per buffer of the group: has been sent
   int served_count_ = 0;
-  uint32_t max_chunks_ = 1;     // that a message is cut into
   size_t max_write_bytes_ = 0;  // the ports' largest message
   // Larger messages end in a write of their own, which carries their size (adaptive routing).
   size_t separate_end_above_ = std::numeric_limits<size_t>::max();
-  // A message of at most this many bytes is one write with immediate: it is not split, and does not
-  // end in a write of its own.
+  // Direct path: a message of at most this many bytes is one write with immediate.
   size_t one_write_at_most_ = 0;
   SendRequests requests_{this, RequestKind::kSend};
   int held_back_ = 0;         // of requests_, for good

@@ -59,9 +59,9 @@ Result<std::unique_ptr<SendComm>> SendComm::create(const EndRails& rails,
   }
   const bool separate_ends =
       options->adaptive_routing.value_or(!rails.active.front().state.ethernet);
-  // Chunks of several QPs may go to several rails of the peer.
-  comm->may_spread_ =
-      comm->connection_.offers_recovery() || rails.size() > 1 || options->qps_per_connection > 1;
+  comm->observed_ = ObservedWork::create(options->observer, kRequests, kMaxObservedChunks);
+  comm->may_spread_ = comm->connection_.offers_recovery() || comm->is_observed() ||
+                      rails.size() > 1 || options->qps_per_connection > 1;
   const auto plan = [&](const EndRails& some, bool lean) {
     return plan_sender_pairs(some.active.size(), options->failover ? some.standby.size() : 0,
                              options->qps_per_connection,
@@ -77,21 +77,12 @@ Result<std::unique_ptr<SendComm>> SendComm::create(const EndRails& rails,
   if (!tables) return forward_error(tables);
   comm->send_entries_ = spec.depths.send;
   comm->tables_ = std::move(*tables);
-  if (options->split_data_on_qps) {
-    comm->max_chunks_ = static_cast<uint32_t>(comm->connection_.rails().active_count());
-  }
-  comm->observed_ = ObservedWork::create(options->observer, kRequests, kMaxObservedChunks);
   comm->max_write_bytes_ = comm->connection_.max_write_bytes();
   if (separate_ends) comm->separate_end_above_ = options->adaptive_routing_threshold;
-  comm->one_write_at_most_ = comm->most_of_one_write();
+  comm->one_write_at_most_ = std::min(comm->max_write_bytes_, comm->separate_end_above_);
   if (!comm->may_spread_) comm->hold_back(separate_ends ? 2 : 1);
   if (Result<bool> prepared = comm->prepare(); !prepared) return forward_error(prepared);
   return comm;
-}
-
-size_t SendComm::most_of_one_write() const {
-  const size_t whole = max_chunks_ > 1 ? wire::kSplitAlignment : max_write_bytes_;
-  return std::min(whole, separate_end_above_);
 }
 
 // There are no more requests than the entries of the send queue suffice for.
@@ -131,15 +122,9 @@ Result<bool> SendComm::connect(const wire::EndPoint& receiver) {
   return connect_step();
 }
 
-// A connection takes the direct path unless it has several rails or recovers pairs.
+// A connection takes the direct path where it has one pair, recovers nothing and is not observed.
 bool SendComm::spreads() const {
-  const RailSet& rails = connection_.rails();
-  bool one_path = !connection_.recovers();
-  for (size_t i = 0; i < rails.pair_count(); ++i) {
-    one_path = one_path && rails.pair(i).rail == rails.pair(0).rail &&
-               rails.pair(i).peer_rail == rails.pair(0).peer_rail;
-  }
-  return !one_path;
+  return connection_.recovers() || is_observed() || connection_.rails().pair_count() > 1;
 }
 
 void SendComm::keep_link(FrameChannel channel, bool direct) {
@@ -170,7 +155,8 @@ void SendComm::start_spreading() {
 std::string SendComm::text() const {
   std::string text =
       connection_.text() + ", " + std::to_string(connection_.rails().pair_count()) + " QP(s)";
-  if (max_chunks_ > 1) text += ", messages split over them";
+  const bool several = connection_.rails().active_count() > 1;
+  if (several && connection_.options().split_data_on_qps) text += ", messages split over them";
   text += connection_.ece_text();
   if (!has_separate_ends()) return text;
   return text + ", adaptive routing above " + std::to_string(separate_end_above_) + " bytes";

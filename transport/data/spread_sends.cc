@@ -26,6 +26,7 @@ SpreadSends::SpreadSends(const SpreadOwner& owner, SpreadPairs pairs)
     pairs_[i].counters = &recovery_.counters(pairs_[i].queue_pair->rail);
     pairs_[i].acknowledged = &recovery_.acknowledged(i);
   }
+  look_if_quiet(pairs_.only_active_path_in_use());
 }
 
 bool SpreadSends::send(const Send& send, Request** request) {
@@ -49,7 +50,10 @@ bool SpreadSends::send(const Send& send, Request** request) {
   fill(*request, send, chunks.count);
   connection_.link().count_posted();
   post_all(message, at);
-  return true;
+  if (!connection_.failed()) [[likely]]
+    return true;
+  *request = nullptr;
+  return false;
 }
 
 // No time is needed with one active path.

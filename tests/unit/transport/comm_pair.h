@@ -282,7 +282,7 @@ struct CommPair : Ends {
     receiver = make_receiver(options.connection.qps_per_connection).value();
     EXPECT_TRUE(receiver->connect(end_of(*sender)).value());
     EXPECT_TRUE(sender->connect(end_of(*receiver)).value());
-    sender->connection().keep_link(FrameChannel(std::move(sockets[0])), "sender");
+    sender->keep_link(FrameChannel(std::move(sockets[0])));
     receiver->keep_link(FrameChannel(std::move(sockets[1])));
     verbs.forget_posted();
   }
