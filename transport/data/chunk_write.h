@@ -15,15 +15,14 @@ namespace gdr::transport {
 // the buffer that `to` announces.
 [[gnu::always_inline]] inline RdmaWrite write_of(const OutgoingMessage& message,
                                                  const wire::ClearToSend& to, size_t from,
-                                                 size_t bytes, const QueuePair& pair,
-                                                 const MemoryHandle::Keys& keys) {
+                                                 size_t bytes, const QueuePair& pair) {
   return RdmaWrite{
       .source = message.source + from,
       .bytes = static_cast<uint32_t>(bytes),
-      .lkey = keys[pair.rail].lkey,
+      .lkey = message.memory->keys[pair.rail].lkey,
       .target = to.address + from,
       .rkey = to.rkey[pair.peer_rail],
-      .cpu_readable = message.cpu_readable,
+      .cpu_readable = message.memory->host,
   };
 }
 
@@ -69,15 +68,32 @@ inline ChunkWrites writes_of(const OutgoingMessage& message, const RdmaWrite& da
   return {data, separate_end_of(message, data, pair, tables, peer)};
 }
 
-// Posts both writes of a chunk that ends in a write of its own.
-[[gnu::always_inline]] inline int post_with_separate_end(const OutgoingMessage& message,
-                                                         const RdmaWrite& data,
-                                                         const QueuePair& pair, ChunkEnd end,
-                                                         const RailTables& tables,
-                                                         const wire::EndPoint& peer) {
+// Where a chunk goes.
+struct ChunkTarget {
+  const wire::ClearToSend& to;  // the buffer's
+  const QueuePair& pair;
+  size_t max_write_bytes;  // the ports' largest message
+  const RailTables& tables;
+  const wire::EndPoint& peer;
+};
+
+// Posts the writes of the `bytes` bytes at offset `from`: several where that is more than a port's
+// largest message. The last of them and an end of its own take one doorbell. Returns an errno
+// value; 0 is success.
+inline int post_chunk(const OutgoingMessage& message, size_t from, size_t bytes,
+                      const ChunkTarget& target, ChunkEnd end) {
+  const QueuePair& pair = target.pair;
+  const size_t most = target.max_write_bytes;
+  for (; bytes > most; bytes -= most, from += most) {
+    WriteRequest part(pair, write_of(message, target.to, from, most, pair));
+    part.wr().wr_id = end.wr_id;
+    if (int err = post(pair, &part.wr()); err != 0) return err;
+  }
+  const RdmaWrite data = write_of(message, target.to, from, bytes, pair);
+  if (!message.separate_end) return write_with_immediate(pair, data, end.immediate, end.wr_id);
   WriteRequest data_only(pair, data);
   data_only.wr().wr_id = end.wr_id;
-  const RdmaWrite last = separate_end_of(message, data, pair, tables, peer);
+  const RdmaWrite last = separate_end_of(message, data, pair, target.tables, target.peer);
   return write_with_immediate(pair, last, end.immediate, end.wr_id, &data_only);
 }
 

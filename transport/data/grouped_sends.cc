@@ -6,8 +6,8 @@
 namespace gdr::transport {
 
 // Holds a message back until the last one of its group, or the second poll.
-bool SendComm::hold(const OutgoingMessage& message, const MemoryHandle& memory) {
-  const RdmaWrite data = write_of(message, memory, 0, message.bytes);
+bool SendComm::hold(const OutgoingMessage& message) {
+  const RdmaWrite data = write_of(message, slot(message.buffer), 0, message.bytes, pair());
   held_.add(pair(), writes_of(message, data, pair(), tables_, connection_.peer()),
             {message.immediate(), message.wr_id()}, message.request);
   if (is_last_of_group() || held_.full()) return post_held();

@@ -126,11 +126,11 @@ constexpr uint32_t stated_size(size_t bytes, const Chunking& chunks, uint64_t ca
 
 struct OutgoingMessage {
   Request* request;
-  uint64_t buffer;  // number of the receiver's buffer: selects its clear-to-send slot
-  uint64_t source;  // address that the HCA reads
+  const MemoryHandle* memory;  // registers the source
+  uint64_t buffer;             // number of the receiver's buffer: selects its clear-to-send slot
+  uint64_t source;             // address that the HCA reads
   size_t bytes;
   Chunking chunks;
-  bool cpu_readable;  // the source is not GPU memory
   bool separate_end;  // each chunk ends in a write of its own (adaptive routing)
   // What the end of the only chunk states as the message's size (stated_size), with separate_end.
   uint32_t size_code = kSizeInTable;
@@ -150,5 +150,21 @@ struct OutgoingMessage {
   // Every chunk's completion counts the request's pending chunks down.
   uint64_t wr_id() const { return reinterpret_cast<uint64_t>(request); }
 };
+
+// Returns the message of a send, without its request, into a buffer of `capacity` bytes.
+inline OutgoingMessage message_of(const Send& send, const Chunking& chunks, bool separate_end,
+                                  uint64_t capacity) {
+  return {
+      .request = nullptr,
+      .memory = &send.memory,
+      .buffer = send.buffer,
+      .source = reinterpret_cast<uint64_t>(send.data),
+      .bytes = send.bytes,
+      .chunks = chunks,
+      .separate_end = separate_end,
+      .size_code = separate_end ? stated_size(send.bytes, chunks, capacity) : kSizeInTable,
+      .parent = send.parent,
+  };
+}
 
 }  // namespace gdr::transport

@@ -34,15 +34,6 @@ inline void SendComm::advance(uint64_t buffer) {
   head_ += count;
 }
 
-// Returns null when all are in use.
-Request* SendComm::take_request(size_t bytes) {
-  Request* taken = requests_.take();
-  if (taken == nullptr) return nullptr;
-  taken->pending = 1;
-  taken->bytes[0] = bytes;
-  return taken;
-}
-
 // Most messages are the only one of their receive and go as one write, which is all that is done
 // here: one comparison stands for all checks of the slot's group and flags, and nothing is kept of
 // the message.
@@ -141,61 +132,43 @@ bool SendComm::send_attended(Send send, int tag, Request** request) {
   return true;
 }
 
+// A message that is larger than the port's largest one goes as several plain writes, and its end
+// follows in a write of its own, as with adaptive routing: the receiver needs no more receives than
+// for other messages.
 bool SendComm::send(const wire::ClearToSend& first, const void* data, size_t bytes, int tag,
                     const MemoryHandle& memory, Request** request) {
   *request = nullptr;
   std::optional<uint64_t> buffer = match(first, tag);
   if (!buffer) return !(connection_.needs_attention() || has_waiting_) || progress();
   const Send asked{bytes, data, *buffer, memory, nullptr};
+  const bool large = bytes > max_write_bytes_;
   if (!suits(asked, slot(*buffer)) && !accepts(asked)) [[unlikely]]
     return false;
-  if (bytes > max_write_bytes_) [[unlikely]]
-    return send_large(asked, request);
-  Request* taken = take_request(bytes);
+  if (large && !(post_held() && fits(bytes))) [[unlikely]]
+    return false;
+  Request* taken = large ? take_large(bytes) : requests_.take();
   if (taken == nullptr) return progress();
-  const OutgoingMessage message = message_of(asked, taken, bytes > separate_end_above_);
-  if (!(first.group > 1 ? hold(message, memory) : post(message, memory))) return false;
+  taken->pending = 1;
+  taken->bytes[0] = bytes;
+  OutgoingMessage message =
+      message_of(asked, {bytes, 1}, large || bytes > separate_end_above_, slot(*buffer).bytes);
+  message.request = taken;
+  if (!(first.group > 1 && !large ? hold(message) : post(message))) return false;
   advance(*buffer);
   connection_.link().count_posted();
   *request = taken;
   return true;
 }
 
-OutgoingMessage SendComm::message_of(const Send& send, Request* request, bool separate_end) const {
-  const Chunking whole{send.bytes, 1};
-  return {
-      .request = request,
-      .buffer = send.buffer,
-      .source = reinterpret_cast<uint64_t>(send.data),
-      .bytes = send.bytes,
-      .chunks = whole,
-      .cpu_readable = send.memory.host,
-      .separate_end = separate_end,
-      .size_code =
-          separate_end ? stated_size(send.bytes, whole, slot(send.buffer).bytes) : kSizeInTable,
-      .parent = nullptr,
-  };
-}
-
-bool SendComm::post(const OutgoingMessage& message, const MemoryHandle& memory) {
-  const RdmaWrite data = write_of(message, memory, 0, message.bytes);
-  const int err = message.separate_end
-                      ? post_with_separate_end(message, data)
-                      : write_with_immediate(pair(), data, message.immediate(), message.wr_id());
+bool SendComm::post(const OutgoingMessage& message) {
+  const ChunkTarget target{slot(message.buffer), pair(), max_write_bytes_, tables_,
+                           connection_.peer()};
+  const int err =
+      post_chunk(message, 0, message.bytes, target, {message.immediate(), message.wr_id()});
   if (err == 0) [[likely]]
     return true;
   connection_.fail_verbs("posting a send", err);
   return false;
-}
-
-RdmaWrite SendComm::write_of(const OutgoingMessage& message, const MemoryHandle& memory,
-                             size_t from, size_t bytes) const {
-  return transport::write_of(message, slot(message.buffer), from, bytes, pair(), memory.keys);
-}
-
-int SendComm::post_with_separate_end(const OutgoingMessage& message, const RdmaWrite& data) {
-  return transport::post_with_separate_end(
-      message, data, pair(), {message.immediate(), message.wr_id()}, tables_, connection_.peer());
 }
 
 // Whether the message may go into its slot, of which suits() does not know. Fails the connection
@@ -206,55 +179,30 @@ bool SendComm::accepts(const Send& send) {
   return !rejection;
 }
 
-// Takes a request whose message needs `extra` work requests more than the pool counts for each. A
-// null *taken with true: there is no room now.
-bool SendComm::take_with_extra(size_t bytes, size_t extra, Request** taken) {
-  *taken = nullptr;
-  int wanted = static_cast<int>(extra);
+// A message that needs more writes is refused: they would never all have room.
+bool SendComm::fits(size_t bytes) {
+  const auto most = static_cast<size_t>(send_entries_ - kOtherEntries);
+  if (divide_up(bytes, max_write_bytes_) <= most) return true;
+  connection_.fail(Code::kInvalidUsage, too_large_text(bytes, max_write_bytes_, most));
+  return false;
+}
+
+// Takes a request whose message needs more work requests than the pool counts for each. Returns
+// null where there is no room now.
+Request* SendComm::take_large(size_t bytes) {
+  auto wanted = static_cast<int>(divide_up(bytes, max_write_bytes_));
   // With nothing else under way, all entries of the send queue are free for it, and it takes all
-  // requests: most_writes() leaves entries for its end and the probe.
+  // requests: fits() leaves entries for its end and the probe.
   if (requests_.all_free()) wanted = std::min(wanted, requests_.available() - 1);
   // A message that is larger than the usual limit goes alone.
   const int others = requests_.reserved() - held_back_;
   const bool fits = others == 0 || others + wanted <= kExtraWrites;
-  if (!fits || requests_.available() <= wanted) return progress();
-  *taken = take_request(bytes);
-  (*taken)->extra_chunks = static_cast<uint8_t>(wanted);
-  (*taken)->special = kAttended;
+  if (!fits || requests_.available() <= wanted) return nullptr;
+  Request* taken = requests_.take();
+  taken->extra_chunks = static_cast<uint8_t>(wanted);
+  taken->special = kAttended;
   requests_.reserve(wanted);
-  return true;
-}
-
-// A chunk that needs more writes than this is refused: they would never all have room.
-size_t SendComm::most_writes() const { return static_cast<size_t>(send_entries_ - kOtherEntries); }
-
-// Sends a message that is larger than the port's largest one: as several plain writes, and its end
-// follows in a write of its own, as with adaptive routing: the receiver needs no more receives than
-// for other messages. A null *request with true: there is no room for it now.
-bool SendComm::send_large(const Send& send, Request** request) {
-  if (!post_held()) return false;
-  Request* taken;
-  const size_t writes = divide_up(send.bytes, max_write_bytes_);
-  if (writes > most_writes()) return fail_too_large(send.bytes, most_writes());
-  if (!take_with_extra(send.bytes, writes, &taken)) return false;
-  if (taken == nullptr) return true;
-  const OutgoingMessage message = message_of(send, taken, /*separate_end=*/true);
-  int err = 0;
-  size_t from = 0;
-  for (; err == 0 && from + max_write_bytes_ < send.bytes; from += max_write_bytes_) {
-    WriteRequest part(pair(), write_of(message, send.memory, from, max_write_bytes_));
-    part.wr().wr_id = message.wr_id();
-    err = gdr::transport::post(pair(), &part.wr());
-  }
-  if (err == 0) {
-    const RdmaWrite last = write_of(message, send.memory, from, send.bytes - from);
-    err = post_with_separate_end(message, last);
-  }
-  if (err != 0) return fail_post(err, request);
-  advance(send.buffer);
-  connection_.link().count_posted();
-  *request = taken;
-  return true;
+  return taken;
 }
 
 bool SendComm::progress() {
@@ -299,11 +247,6 @@ void SendComm::give_back_extra(Request* request) {
 // Returns false: the connection has failed.
 bool SendComm::end_observation() {
   if (observed_ != nullptr) observed_->complete_all();
-  return false;
-}
-
-bool SendComm::fail_too_large(size_t bytes, size_t most) {
-  connection_.fail(Code::kInvalidUsage, too_large_text(bytes, max_write_bytes_, most));
   return false;
 }
 

@@ -103,18 +103,15 @@ class SendComm : public Comm {
   bool send(const wire::ClearToSend& first, const void* data, size_t bytes, int tag,
             const MemoryHandle& memory, Request** request);
   [[gnu::always_inline]] std::optional<uint64_t> match(const wire::ClearToSend& first, int tag);
-  Request* take_request(size_t bytes);
-  OutgoingMessage message_of(const Send& send, Request* request, bool separate_end) const;
-  bool post(const OutgoingMessage& message, const MemoryHandle& memory);
+  [[gnu::cold]] bool fits(size_t bytes);
+  [[gnu::cold]] Request* take_large(size_t bytes);
+  bool post(const OutgoingMessage& message);
   bool is_last_of_group() const { return served_count_ + 1 >= slot(head_).group; }
-  bool hold(const OutgoingMessage& message, const MemoryHandle& memory);
+  bool hold(const OutgoingMessage& message);
   bool spread_holds(const Send& send) const;
   bool post_held();
   [[gnu::noinline]] bool post_waiting();
   const QueuePair& pair() const { return connection_.rails().pair(0); }  // of the direct path
-  RdmaWrite write_of(const OutgoingMessage& message, const MemoryHandle& memory, size_t from,
-                     size_t bytes) const;
-  int post_with_separate_end(const OutgoingMessage& message, const RdmaWrite& data);
   [[gnu::always_inline]] void advance(uint64_t buffer);
   bool has_separate_ends() const {
     return separate_end_above_ != std::numeric_limits<size_t>::max();
@@ -130,15 +127,11 @@ class SendComm : public Comm {
   [[gnu::cold, gnu::noinline]] bool fail_post(int err, Request** request);
   [[gnu::noinline]] bool send_attended(Send send, int tag, Request** request);
   [[gnu::cold]] bool accepts(const Send& send);
-  [[gnu::cold]] bool send_large(const Send& send, Request** request);
   void hold_back(int entries_each);
-  size_t most_writes() const;
-  [[gnu::cold]] bool take_with_extra(size_t bytes, size_t extra, Request** taken);
   void on_special_completion(Request* request);
   void give_back_extra(Request* request);
   void count_completed(const Request& request);
   [[gnu::cold]] bool end_observation();
-  [[gnu::cold]] bool fail_too_large(size_t bytes, size_t most);
 
   RailTables tables_;
   bool prepared_ = false;

@@ -11,8 +11,8 @@ namespace gdr::transport {
 
 class RailSet;
 
-// A connection either takes the direct path, over pairs of one rail that are not recovered, or has
-// a SpreadPath.
+// An end that does not take the direct path has a SpreadPath: a sender of several pairs or that is
+// observed, and both ends of a connection that recovers pairs.
 //
 // Most connections have one active rail, and others that stand by. While the active one is well,
 // only what the recovery writes now and then completes on the others, and the recovery has nothing

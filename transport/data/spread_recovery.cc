@@ -78,7 +78,7 @@ void SpreadSends::move_chunks(Time now) {
 // Returns false where the chunk has to wait.
 bool SpreadSends::move_chunk(const SentChunk& chunk, Time now) {
   if (connection_.failed()) return true;
-  const Message message = message_of(*chunk.request);
+  const OutgoingMessage message = message_of(*chunk.request);
   const std::optional<uint32_t> to = pairs_.choose(chunk.bytes, chunk.work_requests, now);
   if (to && still_fits(message, chunk)) post_chunk(message, chunk, *to, now);
   return to.has_value();
@@ -87,9 +87,9 @@ bool SpreadSends::move_chunk(const SentChunk& chunk, Time now) {
 // Whether the slot is still that of the message, and large enough. The receiver keeps a late write
 // of an older announcement from replacing it (AnnouncementRules); a peer that does not would have
 // the data written into another buffer.
-bool SpreadSends::still_fits(const Message& message, const SentChunk& chunk) {
-  const wire::ClearToSend& to = slot(message.out.buffer);
-  if (load_hca_written(to.sequence) == sequence_base_ + message.out.buffer &&
+bool SpreadSends::still_fits(const OutgoingMessage& message, const SentChunk& chunk) {
+  const wire::ClearToSend& to = slot(message.buffer);
+  if (load_hca_written(to.sequence) == sequence_base_ + message.buffer &&
       chunk.from + chunk.bytes <= to.bytes) {
     return true;
   }

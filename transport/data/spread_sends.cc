@@ -37,15 +37,15 @@ bool SpreadSends::send(const Send& send, Request** request) {
   if (!waiting_.empty()) return true;  // what was lost goes first
   const Chunking chunks = cut(send);
   if (chunks.count > wire::kMaxQps) return fail_too_large(send.bytes, wire::kMaxQps);
-  Message message = make_message(send, chunks);  // without its request
+  OutgoingMessage message = make_message(send, chunks);
   // All of it must fit on one pair, which may be the last one that is left.
-  const uint32_t work_requests_each = work_requests_for(message.out, chunks.bytes);
+  const uint32_t work_requests_each = work_requests_for(message, chunks.bytes);
   if (chunks.count * work_requests_each > pairs_.queue_depth()) {
     return fail_too_large(send.bytes, pairs_.queue_depth());
   }
   post_held();  // before room is looked for, as that may lose a pair
   if (!pairs_.has_room(chunks.count, work_requests_each)) return true;
-  *request = message.out.request = requests_.take();
+  *request = message.request = requests_.take();
   if (*request == nullptr) return true;
   fill(*request, send, chunks.count);
   connection_.link().count_posted();
@@ -71,18 +71,17 @@ bool SpreadSends::hold(const Send& send, bool last, Request** request) {
   *request = requests_.take();
   if (*request == nullptr) return true;
   fill(*request, send, 1);
-  Message message = make_message(send, {send.bytes, 1});
-  OutgoingMessage& out = message.out;
-  out.request = *request;
-  if (out.parent != nullptr) report(out, send.bytes, *pair);
+  OutgoingMessage message = make_message(send, {send.bytes, 1});
+  message.request = *request;
+  if (message.parent != nullptr) report(message, send.bytes, *pair);
   SpreadPair& carrier = pairs_[*pair];
   const QueuePair& qp = *carrier.queue_pair;
   const ChunkEnd end = end_of(carrier, carrier.sent.posted(), message);
   pairs_.push(carrier, {*request, 0, send.bytes, work_requests, static_cast<uint16_t>(*pair)},
               Time{});
   connection_.link().count_posted();
-  const RdmaWrite data = write_of(out, slot(out.buffer), 0, send.bytes, qp, send.memory.keys);
-  held_.add(qp, writes_of(out, data, qp, tables_, connection_.peer()), end);
+  const RdmaWrite data = write_of(message, slot(message.buffer), 0, send.bytes, qp);
+  held_.add(qp, writes_of(message, data, qp, tables_, connection_.peer()), end);
   if (last || held_.full()) post_held();
   return true;
 }
@@ -105,28 +104,17 @@ Chunking SpreadSends::cut(const Send& send) const {
                           max_write_bytes_, most);
 }
 
-SpreadSends::Message SpreadSends::make_message(const Send& send, const Chunking& chunks) const {
+// Without its request.
+OutgoingMessage SpreadSends::make_message(const Send& send, const Chunking& chunks) const {
   const bool separate = send.bytes > separate_end_above_ || chunks.bytes > max_write_bytes_;
-  return Message{
-      .out = {.request = nullptr,
-              .buffer = send.buffer,
-              .source = reinterpret_cast<uint64_t>(send.data),
-              .bytes = send.bytes,
-              .chunks = chunks,
-              .cpu_readable = send.memory.host,
-              .separate_end = separate,
-              .size_code = separate ? stated_size(send.bytes, chunks, slot(send.buffer).bytes)
-                                    : kSizeInTable,
-              .parent = send.parent},
-      .keys = &send.memory.keys,
-  };
+  return transport::message_of(send, chunks, separate, slot(send.buffer).bytes);
 }
 
 // The message of a request that is not complete, as it was made.
-SpreadSends::Message SpreadSends::message_of(Request& request) const {
+OutgoingMessage SpreadSends::message_of(Request& request) const {
   const Send send{request.bytes[0], request.data, request.first, *request.memory, nullptr};
-  Message message = make_message(send, cut(send));
-  message.out.request = &request;
+  OutgoingMessage message = make_message(send, cut(send));
+  message.request = &request;
   return message;
 }
 
@@ -136,27 +124,27 @@ uint32_t SpreadSends::work_requests_for(const OutgoingMessage& message, size_t b
   return static_cast<uint32_t>(writes + (message.separate_end ? 1 : 0));
 }
 
-SentChunk SpreadSends::chunk_at(const Message& message, size_t from) const {
-  const size_t bytes = std::min(message.out.bytes - from, message.out.chunks.bytes);
+SentChunk SpreadSends::chunk_at(const OutgoingMessage& message, size_t from) const {
+  const size_t bytes = std::min(message.bytes - from, message.chunks.bytes);
   return SentChunk{
-      .request = message.out.request,
+      .request = message.request,
       .from = from,
       .bytes = bytes,
-      .work_requests = work_requests_for(message.out, bytes),
+      .work_requests = work_requests_for(message, bytes),
       .reported_on = 0,
   };
 }
 
 // There was room for all of it. But a pair may be lost half-way, where the HCA refuses a work
 // request; chunks for which there is no room any more then wait with those of that pair.
-void SpreadSends::post_all(const Message& message, Time now) {
+void SpreadSends::post_all(const OutgoingMessage& message, Time now) {
   std::optional<uint32_t> lost;
-  for (uint32_t i = 0; i < message.out.chunks.count; ++i) {
-    SentChunk chunk = chunk_at(message, message.out.chunks.bytes * i);
+  for (uint32_t i = 0; i < message.chunks.count; ++i) {
+    SentChunk chunk = chunk_at(message, message.chunks.bytes * i);
     std::optional<uint32_t> pair = pairs_.choose(chunk.bytes, chunk.work_requests, now);
     if (!pair) pair = lost;
     chunk.reported_on = static_cast<uint16_t>(*pair);
-    if (message.out.parent != nullptr) report(message.out, chunk.bytes, *pair);
+    if (message.parent != nullptr) report(message, chunk.bytes, *pair);
     post_chunk(message, chunk, *pair, now);
     if (pairs_[*pair].state != PairState::kUsable) lost = pair;
   }
@@ -181,21 +169,23 @@ bool SpreadSends::fail_too_large(size_t bytes, size_t most) {
 
 // Posts a chunk on a pair, or keeps it with the others of the pair where that is lost. What is held
 // has lower numbers and goes first, also where the chunk is one that was lost.
-void SpreadSends::post_chunk(const Message& message, const SentChunk& chunk, uint32_t index,
+void SpreadSends::post_chunk(const OutgoingMessage& message, const SentChunk& chunk, uint32_t index,
                              Time now) {
   post_held();
   SpreadPair& pair = pairs_[index];
   const ChunkEnd end = end_of(pair, pair.sent.posted(), message);
   pairs_.push(pair, chunk, now);
   if (pair.state != PairState::kUsable) return;
-  const int err = write_parts(message, chunk, *pair.queue_pair, end);
+  const int err = transport::post_chunk(
+      message, chunk.from, chunk.bytes,
+      {slot(message.buffer), *pair.queue_pair, max_write_bytes_, tables_, connection_.peer()}, end);
   if (err != 0) [[unlikely]]
     on_refused(index, err);
 }
 
 ChunkEnd SpreadSends::end_of(const SpreadPair& pair, uint64_t number,
-                             const Message& message) const {
-  return {message.out.immediate(pair.epoch), pair.wr_id(number)};
+                             const OutgoingMessage& message) const {
+  return {message.immediate(pair.epoch), pair.wr_id(number)};
 }
 
 // Chunks that the HCA refuses are among those that were lost with the pair.
@@ -208,24 +198,6 @@ void SpreadSends::on_refused(uint32_t index, int err) {
   for (uint32_t i = 0; i < pairs_.size(); ++i) {
     if (pairs_[i].state == PairState::kUsable && !recovery_.has_queue_pair(i)) lose(i);
   }
-}
-
-// Posts the writes of a chunk: several where it is larger than the ports' largest message. Returns
-// an errno value; 0 is success.
-int SpreadSends::write_parts(const Message& message, const SentChunk& chunk, const QueuePair& pair,
-                             ChunkEnd end) {
-  const OutgoingMessage& out = message.out;
-  const wire::ClearToSend& to = slot(out.buffer);
-  size_t from = chunk.from;
-  size_t left = chunk.bytes;
-  for (; left > max_write_bytes_; left -= max_write_bytes_, from += max_write_bytes_) {
-    WriteRequest part(pair, write_of(out, to, from, max_write_bytes_, pair, *message.keys));
-    part.wr().wr_id = end.wr_id;
-    if (int err = post(pair, &part.wr()); err != 0) return err;
-  }
-  const RdmaWrite data = write_of(out, to, from, left, pair, *message.keys);
-  if (!out.separate_end) return write_with_immediate(pair, data, end.immediate, end.wr_id);
-  return post_with_separate_end(out, data, pair, end, tables_, connection_.peer());
 }
 
 bool SpreadSends::progress_fully() {

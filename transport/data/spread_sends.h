@@ -73,11 +73,6 @@ class SpreadSends final : public SpreadPath {
  private:
   using Time = RailLoad::Time;
 
-  struct Message {
-    OutgoingMessage out;
-    const MemoryHandle::Keys* keys;
-  };
-
   const wire::ClearToSend& slot(uint64_t buffer) const {
     return tables_->ring[wire::slot_of(buffer)];
   }
@@ -85,17 +80,15 @@ class SpreadSends final : public SpreadPath {
 
   // ---- sending
   Chunking cut(const Send& send) const;
-  Message make_message(const Send& send, const Chunking& chunks) const;
-  Message message_of(Request& request) const;
+  OutgoingMessage make_message(const Send& send, const Chunking& chunks) const;
+  OutgoingMessage message_of(Request& request) const;
   [[gnu::always_inline]] static void fill(Request* request, const Send& send, uint32_t chunks);
   uint32_t work_requests_for(const OutgoingMessage& message, size_t bytes) const;
-  SentChunk chunk_at(const Message& message, size_t from) const;
-  void post_all(const Message& message, Time now);
-  void post_chunk(const Message& message, const SentChunk& chunk, uint32_t pair, Time now);
-  ChunkEnd end_of(const SpreadPair& pair, uint64_t number, const Message& message) const;
+  SentChunk chunk_at(const OutgoingMessage& message, size_t from) const;
+  void post_all(const OutgoingMessage& message, Time now);
+  void post_chunk(const OutgoingMessage& message, const SentChunk& chunk, uint32_t pair, Time now);
+  ChunkEnd end_of(const SpreadPair& pair, uint64_t number, const OutgoingMessage& message) const;
   [[gnu::cold]] void on_refused(uint32_t pair, int err);
-  int write_parts(const Message& message, const SentChunk& chunk, const QueuePair& pair,
-                  ChunkEnd end);
   void report(const OutgoingMessage& message, size_t bytes, uint32_t pair);
   [[gnu::cold]] bool fail_too_large(size_t bytes, size_t most);
 
@@ -120,7 +113,7 @@ class SpreadSends final : public SpreadPath {
   [[gnu::cold]] FailedWork count_failure(SentChunk& chunk);
   [[gnu::cold]] void move_chunks(Time now);
   [[gnu::cold]] bool move_chunk(const SentChunk& chunk, Time now);
-  bool still_fits(const Message& message, const SentChunk& chunk);
+  bool still_fits(const OutgoingMessage& message, const SentChunk& chunk);
 
   Connection& connection_;
   RailTables& tables_;

@@ -110,11 +110,11 @@ TEST(ChunksForRails, AnySize_CoversTheMessageInWholeLines) {
 
 TEST(OutgoingMessage, Immediate_NamesSlotChunksAndGeneration) {
   OutgoingMessage message{.request = nullptr,
+                          .memory = nullptr,
                           .buffer = 3 * wire::kSlots + 5,
                           .source = 0,
                           .bytes = 10000,
                           .chunks = chunks_for_pairs(10000, 4),
-                          .cpu_readable = true,
                           .separate_end = true,
                           .parent = nullptr};
   wire::Immediate immediate = wire::decode(message.immediate());
