@@ -195,9 +195,7 @@ bool ReceiveComm::fail_without_flush() {
   return false;
 }
 
-bool ReceiveComm::progress() {
-  if (spread_ != nullptr) [[likely]]
-    return progress_spread() || finishes_flushes();
+bool ReceiveComm::progress_direct() {
   if (connection_.poll([this](const ibv_wc& wc) { return on_completion(wc); },
                        [](const ibv_wc&) { return false; })) [[likely]]
     return true;
@@ -308,11 +306,11 @@ inline uint64_t ReceiveComm::chunk_bytes(const ibv_wc& wc) const {
   return last ? all - part * (imm.chunks - 1) : part;
 }
 
-inline bool ReceiveComm::progress_spread() {
+bool ReceiveComm::progress_spread() {
   ibv_wc completions[SpreadPath::kPollBatch];
   const int count = spread_->poll_quietly(connection_.link(), completions);
   if (count < 0) [[unlikely]]
-    return spread_->progress_fully();
+    return spread_->progress_fully() || finishes_flushes();
   bool alive = true;
   for (int i = 0; i < count; ++i) {
     const ibv_wc& wc = completions[i];
@@ -325,7 +323,7 @@ inline bool ReceiveComm::progress_spread() {
       alive = spread_->take(wc);
     }
   }
-  return alive;
+  return alive || finishes_flushes();
 }
 
 // Takes the arrival of a message that is one chunk, for the first buffer of a receive, in the

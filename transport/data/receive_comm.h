@@ -83,7 +83,7 @@ class ReceiveComm : public Comm {
   // Returns false when the connection has failed. A null *request with true: nothing to wait for.
   bool iflush(const ReceiveBuffer* buffers, int count, Request** request);
   // Reads completions. Returns false when the connection has failed.
-  bool progress();
+  bool progress() { return spread_ != nullptr ? progress_spread() : progress_direct(); }
   // Takes back a request that is complete.
   void release(Request* request) {
     if (request->kind == RequestKind::kFlush) {
@@ -114,7 +114,8 @@ class ReceiveComm : public Comm {
   [[gnu::always_inline]] bool on_arrival(const ibv_wc& wc);
   [[gnu::always_inline]] static bool is_whole(const Request& request, uint32_t bits,
                                               const ibv_wc& wc);
-  [[gnu::always_inline]] bool progress_spread();
+  [[gnu::noinline]] bool progress_spread();
+  [[gnu::noinline]] bool progress_direct();
   [[gnu::always_inline]] bool take_whole(const ibv_wc& wc);
   [[gnu::noinline]] bool on_further_arrival(const ibv_wc& wc);
   bool refill(size_t pair);

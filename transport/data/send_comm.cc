@@ -205,12 +205,17 @@ Request* SendComm::take_large(size_t bytes) {
   return taken;
 }
 
-bool SendComm::progress() {
+bool SendComm::progress_spread() {
   if (has_waiting_ && !post_waiting()) [[unlikely]]
     return end_observation();
-  if (spread_ != nullptr) return spread_->progress() || end_observation();
+  return spread_->progress() || end_observation();
+}
+
+bool SendComm::progress_direct() {
+  if (has_waiting_ && !post_waiting()) [[unlikely]]
+    return false;
   auto request_of = [](const ibv_wc& wc) { return reinterpret_cast<Request*>(wc.wr_id); };
-  const bool alive = connection_.poll(
+  return connection_.poll(
       [this, request_of](const ibv_wc& wc) {
         Request* request = request_of(wc);
         if (request->special != 0) [[unlikely]]
@@ -219,7 +224,6 @@ bool SendComm::progress() {
         return true;
       },
       [request_of](const ibv_wc& wc) { return request_of(wc)->special != 0; });
-  return alive || end_observation();
 }
 
 inline void SendComm::count_completed(const Request& request) {

@@ -76,7 +76,7 @@ class SendComm : public Comm {
   int most_sends() const { return kRequests - held_back_; }
   // Reads completions and posts what has waited long enough for the rest of its group. Returns
   // false when the connection has failed.
-  bool progress();
+  bool progress() { return spread_ != nullptr ? progress_spread() : progress_direct(); }
   // Takes back a request that is complete.
   void release(Request* request) { requests_.give_back(request); }
 
@@ -118,6 +118,8 @@ class SendComm : public Comm {
   }
   bool spreads() const;
   void start_spreading();
+  [[gnu::noinline]] bool progress_direct();
+  [[gnu::noinline]] bool progress_spread();
   bool isend_direct(const void* data, size_t bytes, int tag, const MemoryHandle& memory,
                     Request** request);
   [[gnu::noinline]] bool isend_spread(const void* data, size_t bytes, int tag,
