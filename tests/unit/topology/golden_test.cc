@@ -66,11 +66,10 @@ INSTANTIATE_TEST_SUITE_P(
                {"mlx5_0 PIX", "mlx5_3 PIX", "mlx5_4 PIX", "mlx5_5 PIX", "mlx5_6 PIX", "mlx5_9 PIX",
                 "mlx5_10 PIX", "mlx5_11 PIX"},
                {"mlx5_1", "mlx5_2", "mlx5_7", "mlx5_8"}},
-        // Each NIC of the fabric is on the switch of two GPUs; the others are on root ports.
-        Golden{"hwloc-half-dgx2.xml",
-               {"mlx5_1 PIX", "mlx5_1 PIX", "mlx5_2 PIX", "mlx5_2 PIX", "mlx5_7 PIX", "mlx5_7 PIX",
-                "mlx5_8 PIX", "mlx5_8 PIX"},
-               {"mlx5_0", "mlx5_5", "mlx5_6"}},
+        // Each NIC of the fabric is on the switch of two GPUs; the other is on a root port.
+        Golden{"hwloc-nested-switches.xml",
+               {"mlx5_1 PIX", "mlx5_1 PIX", "mlx5_2 PIX", "mlx5_2 PIX"},
+               {"mlx5_0"}},
         Golden{"hwloc-dual-port-cards.xml",
                {"mlx5_0 PIX", "mlx5_1 PIX", "mlx5_2 PIX", "mlx5_3 PIX"}},
         // Half of the GPUs reach the only NIC across the sockets.

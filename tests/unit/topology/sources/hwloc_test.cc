@@ -35,7 +35,7 @@ TEST(Hwloc, Xml_EachFile_HasItsDevices) {
   for (const FileFacts& facts : {
            FileFacts{
                "hwloc-dgx-h100.xml", {8, 12, 8, 2}, "0 0 0 0 1 1 1 1", "0 0 0 0 0 0 1 1 1 1 1 1"},
-           FileFacts{"hwloc-half-dgx2.xml", {8, 7, 6, 2}, "0 0 0 0 1 1 1 1", "0 0 0 1 1 1 1"},
+           FileFacts{"hwloc-nested-switches.xml", {4, 3, 3, 1}, "0 0 0 0", "0 0 0"},
            FileFacts{"hwloc-dual-port-cards.xml", {4, 4, 2, 2}, "0 0 1 1", "0 0 1 1"},
            // The server's own display controller is no GPU.
            FileFacts{"hwloc-epyc-amd.xml", {4, 1, 4, 2}, "0 0 1 1", "1"},
