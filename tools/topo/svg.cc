@@ -17,7 +17,7 @@ namespace {
 
 constexpr double kTop = 78;                // y of the boxes, below the header
 constexpr double kSide = 14;               // x of the boxes
-constexpr double kMinWidth = 1010;         // of the picture, for the table below it
+constexpr double kMinWidth = 1010;         // of the picture, for the legend below it
 constexpr double kCaptionCharWidth = 6.8;  // of a frame's caption, at most
 constexpr size_t kMaxCardChars = 24;       // in a line on a card
 constexpr size_t kMaxStripChars = 25;
@@ -69,7 +69,7 @@ class Picture {
     start(svg, width);
     draw_boxes(svg);
     double height = draw_links(svg, decision_, width, kTop + layout_.height);
-    height = draw_table(svg, decision_, width, height);
+    height = draw_legend(svg, decision_, width, height);
     set(svg, "width", width);
     set(svg, "height", height);
     set(svg, "viewBox", fmt::format("0 0 {} {}", number_text(width), number_text(height)));

@@ -42,8 +42,8 @@ double links_width(const RailDecision& decision);
 // where GPUs have no such links.
 double draw_links(pugi::xml_node svg, const RailDecision& decision, double width, double y);
 
-// Draws the table of rails and excluded ports from y down, in as many columns as fit into the
-// width; returns the y of its end.
-double draw_table(pugi::xml_node svg, const RailDecision& decision, double width, double y);
+// Draws what lines and colours mean, and the reasons that they do not show, a sentence each from y
+// down; returns the y of the end.
+double draw_legend(pugi::xml_node svg, const RailDecision& decision, double width, double y);
 
 }  // namespace gdr::tools::topo

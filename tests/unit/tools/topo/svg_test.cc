@@ -287,6 +287,18 @@ TEST(Svg, MachineOnWhichNcclFails_SaysSo) {
               HasSubstr(" fails on this machine: "));
 }
 
+TEST(Svg, Legend_HasTheReasonsThatNoBoxShows) {
+  Machine machine = flat(2, 3);
+  machine.hcas[2].ports[0].state = Port::State::kDown;
+  const RailDecision scene = scene_of(machine);
+  const std::string text = texts_of(group(parsed_svg(scene), "legend"));
+  EXPECT_THAT(text, HasSubstr("(GPU0 and mlx5_0:1, GPU1 and mlx5_1:1)\n"));
+  EXPECT_THAT(text, HasSubstr("the port is down (mlx5_2:1)\n"));
+  const RailDecision excluding = scene_of(two_sockets_with_switches());
+  EXPECT_THAT(texts_of(group(parsed_svg(excluding), "legend")),
+              HasSubstr("excluded: " + excluding.plan.excluded[0].reason + " (mlx5_4:1"));
+}
+
 TEST(Svg, Header_HasTheDate) {
   EXPECT_THAT(svg_text(scene_of(flat(1, 1)), "2026-11-22"), HasSubstr("2026-11-22</text>"));
 }
