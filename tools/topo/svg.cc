@@ -68,7 +68,7 @@ class Picture {
     double width = std::max({kMinWidth, layout_.width + 2 * kSide, links_width(decision_)});
     start(svg, width);
     draw_boxes(svg);
-    double height = draw_links(svg, decision_, width, kTop + layout_.height);
+    double height = draw_links(svg, decision_, kTop + layout_.height);
     height = draw_legend(svg, decision_, width, height);
     set(svg, "width", width);
     set(svg, "height", height);

@@ -37,10 +37,9 @@ inline constexpr double kRowHeight = 19;
 // Returns how wide a picture has to be for draw_links().
 double links_width(const RailDecision& decision);
 
-// Draws the GPUs in rows with their NVLinks and NVLink-C2C from y down, no wider than `width` but
-// for links between GPUs, which need all GPUs in one row; returns the y of its end. Draws nothing
-// where GPUs have no such links.
-double draw_links(pugi::xml_node svg, const RailDecision& decision, double width, double y);
+// Draws the GPUs in a row with the links between them from y down; returns the y of its end. Draws
+// nothing where GPUs have no such links.
+double draw_links(pugi::xml_node svg, const RailDecision& decision, double y);
 
 // Draws what lines and colours mean, and the reasons that they do not show, a sentence each from y
 // down; returns the y of the end.
