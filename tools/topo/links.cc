@@ -20,7 +20,7 @@ int index_of(const Machine& machine, const Bdf& bdf) {
 // Adds a link, or its count where both ends state the same link.
 void merge(const GpuLink& link, std::vector<GpuLink>* links) {
   for (GpuLink& other : *links) {
-    if (other.to != link.to || other.gpu != link.gpu || other.target != link.target) continue;
+    if (other.gpu != link.gpu || other.target != link.target) continue;
     other.count = std::max(other.count, link.count);
     return;
   }
@@ -59,16 +59,17 @@ std::vector<int> switches_above(const Machine& machine, const Attachment& at) {
 
 }  // namespace
 
-std::vector<GpuLink> gpu_links(const Machine& machine) {
+std::vector<GpuLink> links_between_gpus(const Machine& machine) {
   std::vector<GpuLink> links;
   for (size_t gpu = 0; gpu < machine.gpus.size(); ++gpu) {
     for (GpuLink link : links_from(machine, static_cast<int>(gpu))) {
-      if (link.to == To::kGpu && link.target < link.gpu) std::swap(link.gpu, link.target);
+      if (link.to != To::kGpu) continue;
+      if (link.target < link.gpu) std::swap(link.gpu, link.target);
       merge(link, &links);
     }
   }
   std::sort(links.begin(), links.end(), [](const GpuLink& a, const GpuLink& b) {
-    return std::tie(a.to, a.gpu, a.target) < std::tie(b.to, b.gpu, b.target);
+    return std::tie(a.gpu, a.target) < std::tie(b.gpu, b.target);
   });
   return links;
 }

@@ -23,8 +23,8 @@ struct GpuLink {
   int count = 0;  // 0: unknown
 };
 
-// Returns the links of all GPUs, those between two GPUs once: by kind, then by GPU.
-std::vector<GpuLink> gpu_links(const Machine& machine);
+// Returns the links between two GPUs, each pair once, by GPU.
+std::vector<GpuLink> links_between_gpus(const Machine& machine);
 
 // Returns the number of links, "?" where it is unknown.
 std::string count_text(const GpuLink& link);

@@ -8,8 +8,6 @@
 namespace gdr::tools::topo {
 namespace {
 
-using To = GpuLink::To;
-
 constexpr double kChipWidth = 52;
 constexpr double kChipHeight = 20;
 constexpr double kStep = 64;        // from one chip to the next
@@ -23,9 +21,7 @@ constexpr char kNvlinkColour[] = "#4d7c0f";
 class LinksPanel {
  public:
   explicit LinksPanel(const RailDecision& decision)
-      : decision_(decision), links_(gpu_links(decision.machine)) {
-    std::erase_if(links_, [](const GpuLink& one) { return one.to != To::kGpu; });
-  }
+      : decision_(decision), links_(links_between_gpus(decision.machine)) {}
 
   bool empty() const { return links_.empty(); }
 

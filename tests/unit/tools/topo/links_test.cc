@@ -18,33 +18,20 @@ Machine linked(std::vector<NvLink> links) {
   return machine;
 }
 
-TEST(GpuLinks, LinksOfOneTarget_AreThereOnce) {
-  using To = GpuLink::To;
-  Machine stated_twice = linked({});
-  stated_twice.gpus[2].nvlinks = {NvLink{NvLink::To::kGpu, stated_twice.gpus[0].bdf, 4}};
-  stated_twice.gpus[0].nvlinks = {NvLink{NvLink::To::kGpu, stated_twice.gpus[2].bdf, 4}};
-  const Machine switches =
-      linked({NvLink{NvLink::To::kSwitch, {}, 5}, NvLink{NvLink::To::kSwitch, {}, 4}});
-  Machine c2c = linked({});
-  c2c.gpus[1].c2c_links = 10;
-  struct Case {
-    Machine machine;
-    GpuLink link;
-  };
-  for (const Case& one :
-       {Case{stated_twice, {To::kGpu, 0, 2, 4}}, Case{switches, {To::kSwitch, 0, -1, 9}},
-        Case{c2c, {To::kC2c, 1, c2c.gpus[1].at.numa, 10}}}) {
-    const std::vector<GpuLink> links = gpu_links(one.machine);
-    ASSERT_EQ(links.size(), 1u);
-    EXPECT_EQ(links[0].to, one.link.to);
-    EXPECT_EQ(links[0].gpu, one.link.gpu);
-    EXPECT_EQ(links[0].target, one.link.target);
-    EXPECT_EQ(count_text(links[0]), std::to_string(one.link.count));
-  }
+TEST(LinksBetweenGpus, LinkThatBothEndsState_IsThereOnce) {
+  Machine machine = linked({NvLink{NvLink::To::kSwitch, {}, 5}});
+  machine.gpus[2].nvlinks = {NvLink{NvLink::To::kGpu, machine.gpus[0].bdf, 4}};
+  machine.gpus[0].nvlinks.push_back(NvLink{NvLink::To::kGpu, machine.gpus[2].bdf, 4});
+  const std::vector<GpuLink> links = links_between_gpus(machine);
+  ASSERT_EQ(links.size(), 1u);
+  EXPECT_EQ(links[0].gpu, 0);
+  EXPECT_EQ(links[0].target, 2);
+  EXPECT_EQ(count_text(links[0]), "4");
 }
 
 TEST(GpuLinksText, EveryKind_IsShort) {
-  Machine machine = linked({NvLink{NvLink::To::kSwitch, {}, 18}});
+  Machine machine =
+      linked({NvLink{NvLink::To::kSwitch, {}, 10}, NvLink{NvLink::To::kSwitch, {}, 8}});
   machine.gpus[0].c2c_links = 5;
   EXPECT_EQ(gpu_links_text(machine, 0), "NVLink x18, C2C x5");
   EXPECT_EQ(gpu_links_text(machine, 1), "");
