@@ -13,7 +13,6 @@
 #include "tools/commands.h"
 #include "tools/common/exit_codes.h"
 #include "tools/doctor/checks/checks.h"
-#include "tools/doctor/compare.h"
 #include "tools/doctor/host.h"
 #include "tools/doctor/job_settings.h"
 #include "tools/doctor/profile.h"
@@ -36,8 +35,7 @@ struct DoctorCommand {
   bool fix_script = false;
   bool list = false;
   bool fingerprint = false;
-  std::optional<std::string> good;    // the file of a good machine
-  std::vector<std::string> compared;  // files
+  std::optional<std::string> good;  // the file of a good machine
 };
 
 // Returns the checks of --check, in the order of all_checks(); all of them where none is named.
@@ -81,39 +79,21 @@ void end_with(int code) {
   if (code != kExitOk) throw CLI::RuntimeError(code);
 }
 
-void print_comparison(const DoctorCommand& command, const doctor::Comparison& result) {
-  fmt::print("{}", command.json ? doctor::to_json(result) : doctor::to_text(result));
-  end_with(result.deviations.empty() ? kExitOk : kExitFailed);
-}
-
-void compare_files(const DoctorCommand& command) {
-  Result<std::vector<doctor::Profile>> nodes = doctor::read_fingerprints(command.compared);
-  if (!nodes) stop(kExitUsage, nodes.error().text);
-  print_comparison(command, doctor::compare_fleet(*nodes));
-}
-
 // Returns why a machine cannot be what others are compared with; "" where it can.
 std::string why_no_reference(const doctor::Profile& profile) {
   const std::string lacking = doctor::lacking_in(profile);
   return lacking.empty() ? "" : "a machine without " + lacking + "s cannot be a reference";
 }
 
-void expect_good(const DoctorCommand& command) {
-  Result<std::vector<doctor::Profile>> files = doctor::read_fingerprints({*command.good});
-  if (!files) stop(kExitUsage, files.error().text);
-  doctor::Profile& good = files->front();
-  good.host = topo::clean_text(*command.good);
-  if (const std::string error = why_no_reference(good); !error.empty()) {
-    stop(kExitUsage, good.host + ": " + error + ". Fix: make the file on a machine with " +
-                         doctor::lacking_in(good) + "s");
+doctor::Profile good_machine(const std::string& file) {
+  Result<doctor::Profile> good = doctor::read_fingerprint(file);
+  if (!good) stop(kExitUsage, good.error().text);
+  good->host = topo::clean_text(file);
+  if (const std::string error = why_no_reference(*good); !error.empty()) {
+    stop(kExitUsage, good->host + ": " + error + ". Fix: make the file on a machine with " +
+                         doctor::lacking_in(*good) + "s");
   }
-  Result<doctor::Host> host = doctor::read_host(command.root, false);
-  if (!host) stop(kExitCouldNotRun, host.error().text);
-  // As from a file, which has no characters that are not UTF-8.
-  Result<doctor::Profile> own = doctor::parse_fingerprint(to_json(doctor::profile_of(*host)));
-  if (!own) stop(kExitCouldNotRun, "the own fingerprint " + own.error().text);
-  if (own->host.empty()) own->host = command.root;
-  print_comparison(command, doctor::compare_with_good(*own, good));
+  return std::move(*good);
 }
 
 void print_fingerprint(const doctor::Host& host) {
@@ -143,8 +123,6 @@ doctor::Host host_of(const DoctorCommand& command, bool watches_errors) {
 }
 
 void run_unguarded(const DoctorCommand& command) {
-  if (!command.compared.empty()) return compare_files(command);
-  if (command.good) return expect_good(command);
   const std::vector<doctor::Check> checks = chosen(command.names);
   if (command.list) return print_list(checks);
   const bool watches_errors =
@@ -152,7 +130,10 @@ void run_unguarded(const DoctorCommand& command) {
       std::any_of(checks.begin(), checks.end(), [](const doctor::Check& check) {
         return check.name == std::string_view("error-counters");
       });
-  const doctor::Host host = host_of(command, watches_errors);
+  std::optional<doctor::Profile> good;
+  if (command.good) good = good_machine(*command.good);
+  doctor::Host host = host_of(command, watches_errors);
+  host.good = std::move(good);
   if (command.fingerprint) return print_fingerprint(host);
   const doctor::Report report = doctor::run_checks(checks, host);
   fmt::print("{}", text_of(command, report, host));
@@ -171,27 +152,24 @@ void run(const DoctorCommand& command) {
   }
 }
 
-// Adds --check and the forms of output, and returns those that a comparison does not have.
-std::vector<CLI::Option*> add_forms(DoctorCommand* command, CLI::App* sub) {
+// Adds --check and the forms of output, and returns --fingerprint.
+CLI::Option* add_forms(DoctorCommand* command, CLI::App* sub) {
   CLI::Option* check =
       sub->add_option("--check", command->names, "Run only these checks, and print all they saw")
           ->delimiter(',');
   CLI::Option_group* forms = sub->add_option_group("Output (one of)");
-  forms->add_flag("--json", command->json, "Print JSON (docs/doctor.schema.json)");
   forms->require_option(0, 1);
-  return {
-      check,
-      forms->add_flag("--all", command->all, "Print every check, not only what is wrong"),
-      forms->add_flag("--list", command->list,
-                      "Print the names of the checks and what they look at"),
-      forms->add_flag("--prometheus", command->prometheus, "Print metrics for node_exporter"),
-      forms->add_flag(
-          "--fix-script", command->fix_script,
-          "Print a shell script with the fixes, their undo, and settings for jobs; nothing is run"),
-      forms
-          ->add_flag("--fingerprint", command->fingerprint,
-                     "Print what machines should have in common, for --expect and --compare")
-          ->excludes(check)};
+  forms->add_flag("--json", command->json, "Print JSON (docs/doctor.schema.json)");
+  forms->add_flag("--all", command->all, "Print every check, not only what is wrong");
+  forms->add_flag("--list", command->list, "Print the names of the checks and what they look at");
+  forms->add_flag("--prometheus", command->prometheus, "Print metrics for node_exporter");
+  forms->add_flag(
+      "--fix-script", command->fix_script,
+      "Print a shell script with the fixes, their undo, and settings for jobs; nothing is run");
+  return forms
+      ->add_flag("--fingerprint", command->fingerprint,
+                 "Print what machines should have in common, for --expect")
+      ->excludes(check);
 }
 
 // Adds --from with the options that belong to it.
@@ -214,25 +192,15 @@ void add_doctor_command(CLI::App& app) {
   auto command = std::make_shared<DoctorCommand>();
   CLI::App* sub = app.add_subcommand(
       "doctor", "Find out why GPUDirect RDMA is not working or slow, and what to do about it");
-  const std::vector<CLI::Option*> forms = add_forms(command.get(), sub);
+  CLI::Option* fingerprint = add_forms(command.get(), sub);
   CLI::Option* root =
       sub->add_option("--root", command->root,
                       "Look at the /proc, /sys, /dev and /etc in this folder, of another machine")
           ->capture_default_str();
-  CLI::Option* file = add_file(command.get(), sub)->excludes(root, forms.back());
-  CLI::Option* expect =
-      sub->add_option("--expect", command->good,
-                      "Print in what this machine differs from this --fingerprint of a good one")
-          ->excludes(file);
-  CLI::Option* compare =
-      sub->add_option("--compare", command->compared,
-                      "Print which of these files of --fingerprint differ from most, and in what")
-          ->expected(2, CLI::detail::expected_max_vector_size)
-          ->excludes(file, root, expect);
-  for (CLI::Option* form : forms) {
-    expect->excludes(form);
-    compare->excludes(form);
-  }
+  CLI::Option* file = add_file(command.get(), sub)->excludes(root, fingerprint);
+  sub->add_option("--expect", command->good,
+                  "Report in what this machine differs from this --fingerprint of a good one")
+      ->excludes(file, fingerprint);
   sub->callback([command] { run(*command); });
 }
 

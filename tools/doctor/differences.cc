@@ -1,7 +1,9 @@
 #include "tools/doctor/differences.h"
 
 #include <algorithm>
-#include <initializer_list>
+#include <functional>
+#include <map>
+#include <optional>
 #include <utility>
 
 namespace gdr::tools::doctor {
@@ -17,33 +19,108 @@ struct DevicePair {
   const Device* second;
 };
 using DevicePairs = std::vector<DevicePair>;
-using AreSame = bool (*)(const Device&, const Device&);
 
-bool have_same_address(const Device& a, const Device& b) {
-  return !a.address.empty() && a.address == b.address;
-}
-bool have_same_name(const Device& a, const Device& b) { return a.name == b.name; }
-bool are_any(const Device&, const Device&) { return true; }
+// What distinguishes a device; "" where that is unknown.
+using Identity = std::string (*)(const Device&);
 
-// Each rule pairs up what the rules before it left, in order.
-DevicePairs pair_up(const std::string& kind, const Devices& first, const Devices& second,
-                    std::initializer_list<AreSame> rules) {
-  DevicePairs pairs;
-  std::vector<const Device*> rest;
-  for (const Device& one : first) pairs.push_back({kind, &one, nullptr});
-  for (const Device& one : second) rest.push_back(&one);
-  for (const AreSame are_same : rules) {
-    for (DevicePair& pair : pairs) {
-      if (pair.second != nullptr) continue;
-      const auto same = std::find_if(rest.begin(), rest.end(), [&](const Device* other) {
-        return are_same(*pair.first, *other);
-      });
-      if (same == rest.end()) continue;
-      pair.second = *same;
-      rest.erase(same);
-    }
+// Several partitions of a GPU have one PCI function.
+std::string function_of(const Device& device) {
+  std::string text = device.address;
+  for (const char* more : {"PCI device", "partition"}) {
+    const auto found = device.properties.find(more);
+    if (!text.empty() && found != device.properties.end()) text += " " + found->second;
   }
-  for (const Device* other : rest) pairs.push_back({kind, nullptr, other});
+  return text;
+}
+// Several RDMA devices may have one PCI function.
+std::string named_function(const Device& device) {
+  return device.address.empty() ? "" : function_of(device) + " " + device.name;
+}
+// All functions of a card have one GUID; their numbers stay where bus numbers move.
+std::string guid_of(const Device& device) {
+  if (device.guid.empty() || device.address.empty()) return device.guid;
+  return device.guid + device.address.substr(device.address.find('.'));
+}
+std::string name_of(const Device& device) { return device.name; }
+
+// The devices that have no counterpart yet.
+struct Unpaired {
+  std::vector<const Device*> first, second;
+};
+using ByIdentity = std::map<std::string, const Device*>;
+
+// Returns nothing where two devices have the same identity.
+std::optional<ByIdentity> by_identity(const std::vector<const Device*>& devices,
+                                      Identity identity) {
+  ByIdentity found;
+  for (const Device* one : devices) {
+    const std::string key = identity(*one);
+    if (!key.empty() && !found.emplace(key, one).second) return {};
+  }
+  return found;
+}
+
+// Pairs up the devices of the same identity. `is_unique` says that no other device in the world has
+// it. Otherwise those of one machine have to be a subset of the other's: one more card moves the
+// bus numbers of others, so that some addresses are those of other devices.
+void pair_by(Identity identity, bool is_unique, Unpaired* rest, DevicePairs* pairs) {
+  const auto first = by_identity(rest->first, identity);
+  const auto second = by_identity(rest->second, identity);
+  if (!first || !second) return;
+  DevicePairs found;
+  for (const auto& [key, device] : *first) {
+    const auto same = second->find(key);
+    if (same != second->end()) found.push_back({"", device, same->second});
+  }
+  if (!is_unique && found.size() < std::min(first->size(), second->size())) return;
+  for (const DevicePair& pair : found) {
+    std::erase(rest->first, pair.first);
+    std::erase(rest->second, pair.second);
+  }
+  pairs->insert(pairs->end(), found.begin(), found.end());
+}
+
+// Names of devices with numbers, in the order of these.
+std::vector<std::string> sorted_names(const std::vector<const Device*>& devices) {
+  std::vector<std::string> names;
+  for (const Device* one : devices) names.push_back(one->name);
+  std::sort(names.begin(), names.end(), [](const std::string& a, const std::string& b) {
+    return std::pair(a.size(), a) < std::pair(b.size(), b);
+  });
+  return names;
+}
+
+// Whether the names are numbers that the kernel gave in the order in which it found the devices, so
+// that one less moves the names of others: mlx5_0 to mlx5_6 of mlx5_0 to mlx5_7.
+bool are_names_mere_numbers(const Unpaired& rest) {
+  std::vector<std::string> fewer = sorted_names(rest.first), more = sorted_names(rest.second);
+  if (fewer.size() > more.size()) std::swap(fewer, more);
+  return fewer.size() < more.size() && std::equal(fewer.begin(), fewer.end(), more.begin());
+}
+
+// GPUs have no names of their own, but numbers, and those of switches are their addresses.
+DevicePairs pairs_of_kind(const std::string& kind, const Devices& first, const Devices& second) {
+  Unpaired rest;
+  for (const Device& one : first) rest.first.push_back(&one);
+  for (const Device& one : second) rest.second.push_back(&one);
+  DevicePairs pairs;
+  // First, since bus numbers that moved up by one lost card may be a subset of the good machine's.
+  // The GUIDs of another machine are all different, and pair nothing.
+  pair_by(guid_of, true, &rest, &pairs);
+  for (const Identity identity : {function_of, named_function}) {
+    pair_by(identity, false, &rest, &pairs);
+  }
+  if (kind == kHcaKind && !are_names_mere_numbers(rest)) pair_by(name_of, false, &rest, &pairs);
+  // Nothing shows which belong together: alike machines have them in the same order.
+  if (pairs.empty() && rest.first.size() == rest.second.size()) {
+    for (size_t i = 0; i < first.size(); ++i) pairs.push_back({"", &first[i], &second[i]});
+    rest = {};
+  }
+  for (const Device* one : rest.first) pairs.push_back({"", one, nullptr});
+  std::sort(pairs.begin(), pairs.end(),
+            [](const auto& a, const auto& b) { return std::less<>()(a.first, b.first); });
+  for (const Device* one : rest.second) pairs.push_back({"", nullptr, one});
+  for (DevicePair& pair : pairs) pair.kind = kind;
   return pairs;
 }
 
@@ -83,56 +160,6 @@ void compare_paths(const DevicePairs& pairs, Differences* list) {
   }
 }
 
-// Pairs up by order, but for the one device that the machine with more of them has at `gap`.
-DevicePairs pairs_with_gap(const std::string& kind, const Devices& first, const Devices& second,
-                           size_t gap) {
-  std::vector<const Device*> left, right;
-  for (const Device& one : first) left.push_back(&one);
-  for (const Device& one : second) right.push_back(&one);
-  auto& fewer = first.size() < second.size() ? left : right;
-  fewer.insert(fewer.begin() + static_cast<std::ptrdiff_t>(gap), nullptr);
-  DevicePairs pairs;
-  for (size_t i = 0; i < left.size(); ++i) pairs.push_back({kind, left[i], right[i]});
-  return pairs;
-}
-
-// The changes of devices and of their paths, then those of choices: one missing HCA renumbers the
-// rails of many.
-std::pair<size_t, size_t> changes_in(const DevicePairs& pairs) {
-  Differences devices, choices;
-  compare_devices(pairs, &Device::properties, &devices);
-  compare_paths(pairs, &devices);
-  compare_devices(pairs, &Device::choices, &choices);
-  return {devices.size(), choices.size()};
-}
-
-void append(const DevicePairs& more, DevicePairs* pairs) {
-  pairs->insert(pairs->end(), more.begin(), more.end());
-}
-
-// One more card moves the bus numbers of all that follow, so that an address may be another
-// device's on the other machine. `pairs` has those of other kinds, to which paths lead.
-void add_best_pairs(const std::string& kind, const Devices& first, const Devices& second,
-                    DevicePairs* pairs) {
-  const DevicePairs before = *pairs;
-  append(pair_up(kind, first, second, {have_same_address, have_same_name, are_any}), pairs);
-  auto fewest = changes_in(*pairs);
-  const auto consider = [&](const DevicePairs& others) {
-    DevicePairs all = before;
-    append(others, &all);
-    const auto changes = changes_in(all);
-    if (changes >= fewest) return;
-    fewest = changes;
-    *pairs = std::move(all);
-  };
-  consider(pair_up(kind, first, second, {have_same_name, are_any}));
-  consider(pair_up(kind, first, second, {are_any}));
-  const auto [fewer, more] = std::minmax({first.size(), second.size()});
-  for (size_t gap = 0; gap + 1 < more && fewer + 1 == more; ++gap) {
-    consider(pairs_with_gap(kind, first, second, gap));
-  }
-}
-
 DevicePairs pairs_of(const Profile& first, const Profile& second) {
   const auto devices = [](const Profile& profile, const char* kind) -> const Devices& {
     static const Devices kNone;
@@ -141,7 +168,8 @@ DevicePairs pairs_of(const Profile& first, const Profile& second) {
   };
   DevicePairs pairs;
   for (const char* kind : {kGpuKind, kHcaKind, kSwitchKind}) {
-    add_best_pairs(kind, devices(first, kind), devices(second, kind), &pairs);
+    const DevicePairs more = pairs_of_kind(kind, devices(first, kind), devices(second, kind));
+    pairs.insert(pairs.end(), more.begin(), more.end());
   }
   return pairs;
 }
@@ -152,10 +180,29 @@ std::string full_name(const Device& device) {
                                                : device.name + " (" + device.address + ")";
 }
 
+// Adds the devices without counterparts. Where both machines have devices of the kind, and none
+// belong together, which one is missing is unknown, and their numbers are all that is known.
 void compare_presence(const DevicePairs& pairs, Differences* list) {
-  for (const auto& [kind, first, second] : pairs) {
-    if (first == nullptr) list->push_back({full_name(*second), kPresence, "no", "yes", kind});
-    if (second == nullptr) list->push_back({full_name(*first), kPresence, "yes", "no", kind});
+  for (const char* kind : {kGpuKind, kHcaKind, kSwitchKind}) {
+    size_t first = 0, second = 0, both = 0;
+    Differences found;
+    for (const DevicePair& pair : pairs) {
+      if (pair.kind != kind) continue;
+      if (pair.first != nullptr) ++first;
+      if (pair.second != nullptr) ++second;
+      if (pair.first != nullptr && pair.second != nullptr) {
+        ++both;
+      } else if (pair.first == nullptr) {
+        found.push_back({full_name(*pair.second), kPresence, "no", "yes", kind});
+      } else {
+        found.push_back({full_name(*pair.first), kPresence, "yes", "no", kind});
+      }
+    }
+    if (both == 0 && first > 0 && second > 0) {
+      found = {{"", std::string("number of devices: ") + kind, std::to_string(first),
+                std::to_string(second), kind}};
+    }
+    list->insert(list->end(), found.begin(), found.end());
   }
 }
 
@@ -169,14 +216,16 @@ void compare_settings(Facts first, Facts second, Differences* list) {
 }  // namespace
 
 std::vector<Difference> compare_profiles(const Profile& first, const Profile& second) {
-  Differences list;
+  Differences list, presence;
   compare_facts({}, first.machine, second.machine, &list);
   compare_settings(first.settings, second.settings, &list);
   const DevicePairs pairs = pairs_of(first, second);
-  if (first.has_topology && second.has_topology) compare_presence(pairs, &list);
+  compare_presence(pairs, &presence);
+  list.insert(list.end(), presence.begin(), presence.end());
   compare_devices(pairs, &Device::properties, &list);
   compare_paths(pairs, &list);
-  compare_devices(pairs, &Device::choices, &list);
+  // One lost HCA changes the rails of many.
+  if (presence.empty()) compare_devices(pairs, &Device::choices, &list);
   std::stable_partition(list.begin(), list.end(),
                         [](const Difference& one) { return one.property != kNcclFailure; });
   return list;

@@ -19,10 +19,10 @@ struct Difference {
 };
 
 // Compares what is known of both. Settings, software and missing devices come first, then
-// properties of devices, then paths, rails and NCCL's decisions, since those follow from the
-// former. Devices of the two machines belong together by address, by name or by order, of which one
-// may be missing, whichever leaves the fewest differences; in doubt by address. What has no
-// counterpart goes by the next.
+// properties of devices, then paths; rails and NCCL's decisions, which follow from the devices,
+// only where both have the same ones. Devices belong together by GUID, else by PCI address, if one
+// machine has all addresses of the other, else by name; if none of these shows anything, by order
+// where there are as many.
 std::vector<Difference> compare_profiles(const Profile& first, const Profile& second);
 
 }  // namespace gdr::tools::doctor

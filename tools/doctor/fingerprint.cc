@@ -13,6 +13,7 @@
 #include "tools/doctor/host.h"
 #include "tools/doctor/nvidia_files.h"
 #include "tools/doctor/profile.h"
+#include "tools/doctor/topology.h"
 #include "tools/topo/labels.h"
 
 namespace gdr::tools::doctor {
@@ -170,6 +171,7 @@ Facts gpu_properties(const Host& host, size_t index) {
              {"compute capability", known_number(gpu.compute_capability)},
              {"NVLinks", nvlinks_text(machine, index)},
              {"NVLink-C2C links", links_known ? std::to_string(gpu.c2c_links) : ""},
+             {"BAR1", known_number(bar1_bytes_of(host, gpu) >> 20, "{} MiB")},
              {"PCIe lanes in use", known_number(link_in_use(host, gpu.bdf).width, "x{}")}}));
   return facts;
 }
@@ -232,6 +234,7 @@ Device hca_in_sysfs(const Host& host, const std::string& name) {
   const std::string folder = "/sys/class/infiniband/" + name;
   return {name,
           "",
+          "",
           known({{"firmware", host.line(folder + "/fw_ver")},
                  {"board", host.line(folder + "/board_id")},
                  {"type", host.line(folder + "/hca_type")},
@@ -263,14 +266,22 @@ void add_port(const PredictedRails& decision, topology::PortRef ref, Device* hca
   add(known({{"role", role_text(decision.plan, ref)}}), &hca->choices);
 }
 
+// "1, 2"
+std::string ports_text(const topology::Hca& hca) {
+  std::vector<int> numbers;
+  for (const topology::Port& port : hca.ports) numbers.push_back(port.number);
+  return numbers.empty() ? "none" : fmt::format("{}", fmt::join(numbers, ", "));
+}
+
 Device hca_device(const Host& host, size_t index) {
   const PredictedRails& decision = host.inspection->decision;
   const topology::Hca& hca = decision.machine.hcas[index];
   Device device = hca_in_sysfs(host, hca.name);
   device.address = hca.bdf.has_value() ? hca.bdf->to_string() : "";
+  device.guid = hca.guid == 0 ? "" : fmt::format("{:016x}", hca.guid);
   device.properties.merge(pci_facts(decision.machine, hca));
   device.properties.merge(known({{"GPUDirect support", yes_or_no(hca.gpudirect)},
-                                 {"number of ports", std::to_string(hca.ports.size())},
+                                 {"ports", ports_text(hca)},
                                  {"PCIe link in use", link_text(link_in_use(host, hca.bdf))}}));
   for (size_t port = 0; port < hca.ports.size(); ++port) {
     add_port(decision, {static_cast<int>(index), static_cast<int>(port)}, &device);
@@ -281,10 +292,9 @@ Device hca_device(const Host& host, size_t index) {
 void add_topology(const Host& host, Profile* profile) {
   const PredictedRails& decision = host.inspection->decision;
   const Machine& machine = decision.machine;
-  profile->has_topology = true;
   profile->machine.merge(machine_facts(decision));
   for (size_t i = 0; i < machine.gpus.size(); ++i) {
-    profile->devices[kGpuKind].push_back({topo::gpu_label(i), machine.gpus[i].bdf.to_string(),
+    profile->devices[kGpuKind].push_back({topo::gpu_label(i), machine.gpus[i].bdf.to_string(), "",
                                           gpu_properties(host, i), paths_from(decision, i),
                                           gpu_choices(decision, i)});
   }
@@ -294,7 +304,7 @@ void add_topology(const Host& host, Profile* profile) {
   for (const topology::Switch& one : machine.switches) {
     const std::string address = one.bdf.to_string();
     profile->devices[kSwitchKind].push_back(
-        {"PCIe switch " + address, address, pci_facts(machine, one), {}, {}});
+        {"PCIe switch " + address, address, "", pci_facts(machine, one), {}, {}});
   }
 }
 

@@ -14,6 +14,7 @@
 #include "tools/doctor/gpu_facts.h"
 #include "tools/doctor/library_facts.h"
 #include "tools/doctor/process_facts.h"
+#include "tools/doctor/profile.h"
 #include "tools/doctor/rdma_ports.h"
 #include "tools/topo/inspection.h"
 #include "tools/topo/pci_state.h"
@@ -43,10 +44,11 @@ struct Host {
   topo::PciStates pci_states;
   Findings findings;  // of the topology: judge_topology()
 
-  GpuFacts gpus;           // NVIDIA's driver, CUDA, and what they report of each GPU
-  RdmaPorts ports;         // of every HCA, as sysfs and verbs show them
-  ProcessFacts process;    // limits and capabilities of this process
-  LibraryFacts libraries;  // as the loader finds them
+  GpuFacts gpus;                // NVIDIA's driver, CUDA, and what they report of each GPU
+  RdmaPorts ports;              // of every HCA, as sysfs and verbs show them
+  ProcessFacts process;         // limits and capabilities of this process
+  LibraryFacts libraries;       // as the loader finds them
+  std::optional<Profile> good;  // the machine that this one should be like: --expect
 
   // The path of a file of the machine: path("/proc/modules").
   std::filesystem::path path(const std::string& absolute) const;

@@ -3,45 +3,29 @@
 #include <fmt/format.h>
 
 #include <cerrno>
-#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <utility>
 
 #include "tools/topo/file_content.h"
 #include "tools/topo/labels.h"
 
 namespace gdr::tools::doctor {
 
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Device, name, address, properties, paths, choices)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Profile, host, machine, settings, has_topology, devices)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Device, name, address, guid, properties, paths, choices)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(Profile, host, machine, settings, devices)
 
 namespace {
 
 constexpr char kFingerprintFormat[] = "nccl-gdr-fingerprint";
-constexpr int kFingerprintVersion = 2;
+constexpr int kFingerprintVersion = 3;
 
-Result<Profile> read_fingerprint(const std::string& file) {
+Result<Profile> parse_file(const std::string& file) {
   std::ifstream stream(file, std::ios::binary);
   if (!stream) return fail_errno(Code::kInvalidArgument, "cannot be read", errno);
   const std::optional<std::string> text = topo::rest_of_stream(stream, topo::kMostFileBytes);
   if (text.has_value()) return parse_fingerprint(*text);
   return fail(Code::kInvalidArgument,
               stream.bad() ? "cannot be read" : "is larger than a fingerprint can be");
-}
-
-// Machines of one name, as "localhost", are named by their files as well.
-void name_apart(const std::vector<std::string>& files, std::vector<Profile>* profiles) {
-  std::map<std::string, int> uses;
-  for (size_t i = 0; i < profiles->size(); ++i) {
-    std::string& name = (*profiles)[i].host;
-    if (name.empty()) name = topo::clean_text(std::filesystem::path(files[i]).stem().string());
-    ++uses[name];
-  }
-  for (size_t i = 0; i < profiles->size(); ++i) {
-    std::string& name = (*profiles)[i].host;
-    if (uses[name] > 1) name += " (" + topo::clean_text(files[i]) + ")";
-  }
 }
 
 }  // namespace
@@ -74,18 +58,10 @@ Result<Profile> parse_fingerprint(const std::string& text) {
   }
 }
 
-Result<std::vector<Profile>> read_fingerprints(const std::vector<std::string>& files) {
-  std::vector<Profile> profiles;
-  for (const std::string& file : files) {
-    Result<Profile> profile = read_fingerprint(file);
-    if (!profile) {
-      return fail(profile.error().code,
-                  topo::clean_text("\"" + file + "\" " + profile.error().text));
-    }
-    profiles.push_back(std::move(*profile));
-  }
-  name_apart(files, &profiles);
-  return profiles;
+Result<Profile> read_fingerprint(const std::string& file) {
+  Result<Profile> profile = parse_file(file);
+  if (profile) return profile;
+  return fail(profile.error().code, topo::clean_text("\"" + file + "\" " + profile.error().text));
 }
 
 std::string lacking_in(const Profile& profile) {

@@ -1,10 +1,9 @@
 // What two machines are compared by, and its JSON, which `nccl-gdr doctor --fingerprint` prints:
 //
-//   {"format": "nccl-gdr-fingerprint", "version": 2, "host": "node17",
+//   {"format": "nccl-gdr-fingerprint", "version": 3, "host": "node17",
 //    "machine": {"kernel": "6.8.0-60-generic", "NVIDIA driver": "570.133.20", ...},
 //    "settings": {"NCCL_IB_TC": "106"},
-//    "has_topology": true,
-//    "devices": {"GPU": [{"name": "GPU0", "address": "0000:3b:00.0",
+//    "devices": {"GPU": [{"name": "GPU0", "address": "0000:3b:00.0", "guid": "",
 //                         "properties": {"model": "NVIDIA H100", "PCIe link": "32 GT/s x16"},
 //                         "paths": {"GPU1": "NVL", "mlx5_0": "PIX"},
 //                         "choices": {"rails": "0"}}],
@@ -40,6 +39,7 @@ inline constexpr char kNcclFailure[] = "NCCL's failure";
 struct Device {
   std::string name;     // "GPU3", "mlx5_3"
   std::string address;  // "0000:3b:00.0"; "" where it has none
+  std::string guid;     // of an HCA in hexadecimal digits; "" where it is unknown
   Facts properties;
   Facts paths;    // of a GPU: the class of the path to each other device, by its name
   Facts choices;  // what the plugin and NCCL make of all these
@@ -47,9 +47,8 @@ struct Device {
 
 struct Profile {
   std::string host;
-  Facts machine;              // the machine as a whole, and its software
-  Facts settings;             // variables of NCCL and the plugin; one that is missing is unset
-  bool has_topology = false;  // if not, no device is known but HCAs, by their names alone
+  Facts machine;   // the machine as a whole, and its software
+  Facts settings;  // variables of NCCL and the plugin; one that is missing is unset
   std::map<std::string, std::vector<Device>> devices;  // by kind
 };
 
@@ -63,9 +62,8 @@ std::string to_json(const Profile& profile);
 // text goes on behind a name: "is not a fingerprint".
 Result<Profile> parse_fingerprint(const std::string& text);
 
-// Reads one from each file; the names of their hosts are then unique. Fails with kInvalidArgument
-// and a text that names the file.
-Result<std::vector<Profile>> read_fingerprints(const std::vector<std::string>& files);
+// Reads one from a file. Fails with kInvalidArgument and a text that names the file.
+Result<Profile> read_fingerprint(const std::string& file);
 
 // Returns the kind of devices without which a machine cannot be a reference: "GPU", "HCA"; ""
 // where it has both.

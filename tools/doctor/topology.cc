@@ -61,6 +61,13 @@ topo::PciState state_of(const Host& host, const std::optional<Bdf>& bdf) {
   return found == host.pci_states.end() ? topo::PciState{} : found->second;
 }
 
+uint64_t bar1_bytes_of(const Host& host, const Gpu& gpu) {
+  const uint64_t largest = state_of(host, gpu.bdf).largest_bar;
+  if (largest > 0) return largest;
+  const auto facts = host.gpus.gpus.find(gpu.bdf);
+  return facts == host.gpus.gpus.end() ? 0 : facts->second.bar1_bytes.value_or(0);
+}
+
 std::string gpu_name(const Machine& machine, size_t gpu) {
   return gpu_label(gpu) + " (" + machine.gpus[gpu].bdf.to_string() + ")";
 }

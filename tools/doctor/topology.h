@@ -55,6 +55,10 @@ void judge_numa_nodes(const Host& host, Findings* found);
 // Returns the state of a function; all of it is unknown where sysfs does not show it.
 topo::PciState state_of(const Host& host, const std::optional<Bdf>& bdf);
 
+// The size of the GPU's BAR1; 0: unknown. sysfs shows every BAR; NVML its BAR1, which is used where
+// sysfs is not mounted.
+uint64_t bar1_bytes_of(const Host& host, const Gpu& gpu);
+
 std::string gpu_name(const Machine& machine, size_t gpu);  // "GPU3 (0000:5d:00.0)"
 std::string hca_name(const Machine& machine, size_t hca);  // "mlx5_3 (0000:b1:00.0)"
 

@@ -83,9 +83,8 @@ Result<FileFormat> file_format(std::string_view text, bool takes_smi) {
   }
   text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
   if (text.starts_with('{')) {
-    return fail(
-        Code::kInvalidUsage,
-        "this is JSON: a file of --fingerprint is for nccl-gdr doctor --expect and --compare");
+    return fail(Code::kInvalidUsage,
+                "this is JSON: a file of --fingerprint is for nccl-gdr doctor --expect");
   }
   std::string known =
       "this is neither an hwloc XML file (which `lstopo file.xml` writes) nor a NCCL topology file "

@@ -109,11 +109,9 @@ TEST_F(DoctorCommandRun, OptionsThatHaveNoEffectTogether_AreNamed) {
       {"--from x.xml --root /tmp", "--root excludes --from"},
       {"--from x.xml --fingerprint", "--from excludes --fingerprint"},
       {"--from x.xml --expect y", "--from excludes --expect"},
-      {"--from x.xml --compare y z", "--from excludes --compare"},
       {"--host 0", "--host requires --from"},
       {"--nccl-version 2.28.3", "--nccl-version requires --from"},
-      {"--compare y z --root /tmp", "--root excludes --compare"},
-      {"--compare y z --expect x", "--expect excludes --compare"}};
+      {"--expect x --fingerprint", "--expect excludes --fingerprint"}};
   for (const auto& [arguments, text] : cases) {
     const Printed result = run_as_is(arguments);
     EXPECT_EQ(result.code, 2) << arguments;
@@ -121,46 +119,15 @@ TEST_F(DoctorCommandRun, OptionsThatHaveNoEffectTogether_AreNamed) {
   }
 }
 
-TEST_F(DoctorCommandRun, Fingerprints_AreComparedByTheCommand) {
-  const fs::path a = folder_.path() / "a.json", b = folder_.path() / "b.json";
-  fs::create_directories(folder_.path() / "proc");
-  const Printed printed = run("--fingerprint");
-  EXPECT_EQ(printed.code, 0);
-  std::ofstream(a) << printed.out;
-  std::ofstream(b) << printed.out;
-  const std::string both = "--compare " + a.string() + " " + b.string();
-  EXPECT_EQ(run_as_is(both).code, 0);
-  EXPECT_EQ(run_as_is(both).out, "2 nodes are alike\n");
-  auto json = nlohmann::json::parse(printed.out);
-  json["machine"]["nccl-gdr"] = "0.0.1";
-  std::ofstream(b) << json;
-  const Printed differing = run_as_is(both);
-  EXPECT_EQ(differing.code, 1);
-  EXPECT_THAT(differing.out, HasSubstr("b: nccl-gdr: 0.0.1 in b"));
-  const Printed as_json = run_as_is(both + " --json");
-  EXPECT_EQ(as_json.code, 1);
-  EXPECT_EQ(nlohmann::json::parse(as_json.out)["different"].size(), 1u);
-}
-
 TEST_F(DoctorCommandRun, FilesThatCannotBeCompared_ExitWith2AndAreNamed) {
-  const fs::path good = folder_.path() / "good.json", bad = folder_.path() / "bad.json";
-  fs::create_directories(folder_.path() / "proc");
-  std::ofstream(good) << run("--fingerprint").out;
+  const fs::path bad = folder_.path() / "bad.json";
   std::ofstream(bad) << "no JSON";
   for (const std::string& other :
-       {bad.string(), folder_.path().string(), good.string() + "x", std::string("/dev/zero")}) {
-    for (const std::string& option :
-         {"--compare " + good.string() + " ", std::string("--expect ")}) {
-      const Printed result = run_as_is(option + other);
-      EXPECT_EQ(result.code, 2) << option + other;
-      EXPECT_EQ(result.out, "");
-      EXPECT_THAT(result.err, HasSubstr(other));
-    }
-  }
-  for (const char* more :
-       {"", " --all", " --prometheus", " --fingerprint", " --check memory-lock"}) {
-    EXPECT_EQ(run_as_is("--compare " + good.string() + more).code, 2) << more;
-    EXPECT_EQ(run_as_is("--expect " + good.string() + more).code, 2) << more;
+       {bad.string(), folder_.path().string(), bad.string() + "x", std::string("/dev/zero")}) {
+    const Printed result = run_as_is("--expect " + other);
+    EXPECT_EQ(result.code, 2) << other;
+    EXPECT_EQ(result.out, "");
+    EXPECT_THAT(result.err, HasSubstr(other));
   }
   EXPECT_EQ(run_as_is("--expect ''").code, 2);
 }
@@ -175,17 +142,16 @@ TEST_F(DoctorCommandRun, GoodMachine_IsWhatThisOneIsComparedWith) {
   const Printed refused = run("--expect " + good.string());
   EXPECT_EQ(refused.code, 2);
   EXPECT_THAT(refused.err, HasSubstr(good.string() + ": " + kNoGpus));
-  auto json = nlohmann::json::parse(without_gpus.out);
-  json["devices"]["GPU"] = json["devices"]["HCA"];
+  auto json = nlohmann::json::parse(run_as_is("--fingerprint").out);
+  for (const char* kind : {"GPU", "HCA"}) {
+    json["devices"][kind].push_back(nlohmann::json::parse(without_gpus.out)["devices"]["HCA"][0]);
+    json["devices"][kind].back()["name"] = std::string(kind) + "99";
+    json["devices"][kind].back()["address"] = "ffff:00:00.0";
+  }
   std::ofstream(good) << json;
-  EXPECT_EQ(run("--expect " + good.string()).code, 0);
-  json["machine"]["nccl-gdr"] = "0.0.1";
-  std::ofstream(good) << json;
-  const Printed differing = run("--expect " + good.string());
+  const Printed differing = run_as_is("--check good-machine --expect " + good.string());
   EXPECT_EQ(differing.code, 1);
-  EXPECT_THAT(differing.out, HasSubstr(" differs from " + good.string() + "\n"));
-  const auto printed = nlohmann::json::parse(run("--json --expect " + good.string()).out);
-  EXPECT_EQ(printed["different"][0]["differences"][0]["expected"], "0.0.1");
+  EXPECT_THAT(differing.out, HasSubstr("GPU99 (ffff:00:00.0), HCA99 (ffff:00:00.0): missing: "));
 }
 
 TEST_F(DoctorCommandRun, List_NamesEveryCheckAndExitsWith0) {

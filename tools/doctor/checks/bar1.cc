@@ -14,15 +14,6 @@ namespace {
 
 constexpr double kGiB = 1024.0 * 1024 * 1024;
 
-// sysfs shows every BAR; NVML its BAR1, which is used where sysfs is not mounted.
-double bar_of(const Host& host, const Gpu& gpu) {
-  const uint64_t largest = state_of(host, gpu.bdf).largest_bar;
-  if (largest > 0) return static_cast<double>(largest);
-  const auto facts = host.gpus.gpus.find(gpu.bdf);
-  if (facts == host.gpus.gpus.end()) return 0;
-  return static_cast<double>(facts->second.bar1_bytes.value_or(0));
-}
-
 // Returns the gigabytes that a model's name states ("NVIDIA A100-SXM4-80GB"); 0: none.
 double gigabytes_in(const std::string& model) {
   for (size_t at = model.find("GB"); at != std::string::npos; at = model.find("GB", at + 1)) {
@@ -53,7 +44,7 @@ Observation bar1_of(const Host& host, size_t index) {
   const Machine& machine = machine_of(host);
   const Gpu& gpu = machine.gpus[index];
   const std::string name = gpu_name(machine, index);
-  const double bar = bar_of(host, gpu);
+  const auto bar = static_cast<double>(bar1_bytes_of(host, gpu));
   if (gpu.c2c_links > 0) {
     return ok(name, "it is mapped over NVLink-C2C, so that the size of its BAR1 means nothing");
   }
@@ -62,7 +53,7 @@ Observation bar1_of(const Host& host, size_t index) {
   double expected = memory.bytes;
   std::string source = fmt::format("of the {} of its memory", memory.size);
   for (const Gpu& other : machine.gpus) {
-    const double theirs = bar_of(host, other);
+    const auto theirs = static_cast<double>(bar1_bytes_of(host, other));
     if (other.ids != gpu.ids || theirs <= std::max(bar, expected)) continue;
     expected = theirs;
     source = fmt::format("where its peers show {:.4g} GiB", theirs / kGiB);

@@ -261,6 +261,13 @@ const std::vector<Check>& all_checks() {
               "cause of one slow rail.",
        .cost = Cost::kRisk,
        .run = run_hca_firmware},
+      {.name = "good-machine",
+       .looks_at = "what the good machine of --expect has, and this one should have",
+       .why = "A job is as slow as its slowest node, and a machine does not know what it ought to "
+              "have.",
+       .cost = Cost::kHalves,
+       .needs_topology = true,
+       .run = run_good_machine},
 
       // The process, the system and containers
       {.name = "device-files",

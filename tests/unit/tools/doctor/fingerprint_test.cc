@@ -1,6 +1,5 @@
 #include <gmock/gmock.h>
 
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "tests/unit/tools/doctor/made_host.h"
@@ -50,7 +49,6 @@ TEST(Fingerprint, Node_HasWhatItsFilesShow) {
                                     {"mlx5_core driver", "that of the kernel"},
                                     {"nccl-gdr", profile.machine.at("nccl-gdr")}}));
   EXPECT_THAT(profile.settings, ElementsAre(Pair("NCCL_IB_TC", "106")));
-  EXPECT_FALSE(profile.has_topology);
   const Device& hca = profile.devices.at(kHcaKind).at(0);
   EXPECT_EQ(hca.name, "mlx5_0");
   EXPECT_EQ(hca.properties, (Facts{{"firmware", "28.41.1000"},
@@ -78,7 +76,6 @@ TEST(Fingerprint, Devices_HaveWhatTheTopologyShowsAndWhatLinksRunAt) {
   made.host.pci_states[topology::bdf_of(0x1a)].current = {2.5, 8};
   made.host.pci_states[topology::bdf_of(0x1b)].current = {16, 8};
   const Profile profile = profile_of(made.host);
-  EXPECT_TRUE(profile.has_topology);
   const Device& gpu = profile.devices.at(kGpuKind).at(0);
   EXPECT_EQ(gpu.address, "0000:1a:00.0");
   EXPECT_THAT(gpu.properties, Contains(Pair("PCIe lanes in use", "x8")));
@@ -94,7 +91,7 @@ TEST(Fingerprint, Devices_HaveWhatTheTopologyShowsAndWhatLinksRunAt) {
                                           {"PCIe link", "32 GT/s x16"},
                                           {"PCIe link in use", "16 GT/s x8"},
                                           {"GPUDirect support", "yes"},
-                                          {"number of ports", "1"},
+                                          {"ports", "1"},
                                           {"port 1 state", "active"},
                                           {"port 1 speed", "400 Gb/s"},
                                           {"port 1 link layer", "InfiniBand"}}));
@@ -138,8 +135,8 @@ TEST(ParseFingerprint, OtherTexts_AreErrorsThatSayWhat) {
       {brackets + closing, "is not a fingerprint. Fix: "},
       {R"({"format": "nccl-gdr-doctor", "version": 1})", "is not a fingerprint. Fix: "},
       {R"({"format": "nccl-gdr-fingerprint"})", "'version' not found"},
-      {R"({"format": "nccl-gdr-fingerprint", "version": 1})", "is not of version 2"},
-      {R"({"format": "nccl-gdr-fingerprint", "version": 2})", "not found. Fix: make one"}};
+      {R"({"format": "nccl-gdr-fingerprint", "version": 2})", "is not of version 3"},
+      {R"({"format": "nccl-gdr-fingerprint", "version": 3})", "not found. Fix: make one"}};
   for (const auto& [text, error] : cases) EXPECT_THAT(error_of(text), HasSubstr(error)) << error;
 }
 
@@ -148,28 +145,13 @@ TEST(ParseFingerprint, PartsOfAnotherType_AreErrorsAndOtherKeysAreNot) {
   make_node(&made);
   const std::string whole = to_json(profile_of(made.host));
   for (const char* part : {"/devices", "/machine", "/settings", "/host", "/devices/GPU/0/name",
-                           "/devices/HCA/0", "/machine/kernel", "/has_topology"}) {
+                           "/devices/HCA/0", "/machine/kernel"}) {
     Json odd = Json::parse(whole);
     odd[Json::json_pointer(part)] = 3;
     EXPECT_THAT(error_of(odd.dump()), HasSubstr("number. Fix: make one")) << part;
   }
   const std::string brackets(200000, '['), closing(200000, ']');
   EXPECT_EQ(error_of("{\"new\": " + brackets + closing + "," + whole.substr(1)), "");
-}
-
-TEST(ReadFingerprints, HostsOfOneName_AreNamedByTheirFilesAsWell) {
-  const TempFolder folder;
-  std::vector<std::string> files;
-  for (const char* name : {"", "a", "a"}) {
-    files.push_back((folder.path() / ("f" + std::to_string(files.size()) + ".json")).string());
-    Profile profile;
-    profile.host = name;
-    std::ofstream(files.back()) << to_json(profile);
-  }
-  const std::vector<Profile> profiles = read_fingerprints(files).value();
-  EXPECT_EQ(profiles[0].host, "f0");
-  EXPECT_EQ(profiles[1].host, "a (" + files[1] + ")");
-  EXPECT_EQ(profiles[2].host, "a (" + files[2] + ")");
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ TEST(FileFormat, AnythingElse_FailsAndNamesWhatIsRead) {
   constexpr char kPrograms[] =
       "`lstopo file.xml` writes) nor a NCCL topology file (which NCCL writes with "
       "NCCL_TOPO_DUMP_FILE=file.xml) nor the text of `nvidia-smi topo -m`";
-  constexpr char kJson[] = "--expect and --compare";
+  constexpr char kJson[] = "--expect";
   const std::pair<const char*, const char*> cases[] = {
       {"", kPrograms},
       {"<", kPrograms},
