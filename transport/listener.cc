@@ -1,5 +1,7 @@
 #include "transport/listener.h"
 
+#include <poll.h>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -13,8 +15,10 @@
 namespace gdr::transport {
 namespace {
 
-// How long a sender whose connection broke may take to come back: about as long as it tries.
+// How long a sender whose connection broke may take to come back: about as long as it tries. An end
+// without an error comes from a proxy as well, but mostly from a process that has ended.
 constexpr std::chrono::seconds kReturnTimeout{60};
+constexpr std::chrono::seconds kReturnTimeoutAfterEnd{2};
 
 wire::Secret make_secret() {
   const uint64_t bits[] = {random_bits(), random_bits()};
@@ -63,11 +67,7 @@ Listener::Listener(const std::vector<Device>& devices, ListeningSocket socket,
                                 socket_.fd.reset();
                                 return comm;
                               },
-                              // As in on_channel_broken().
-                              [this] {
-                                return comm_ != nullptr && channel_.valid() &&
-                                       channel_.has_ended(/*or_broken=*/false);
-                              }}) {}
+                              [this] { return is_sender_gone(); }}) {}
 
 Result<std::unique_ptr<Listener>> Listener::create(const std::vector<Device>& devices,
                                                    RailChoice rails, HandshakeOptions options,
@@ -211,8 +211,9 @@ Result<bool> Listener::await_ready() {
   }
   const auto who = [this] { return "handshake with " + name_of(sender_) + ": "; };
   if (!channel_.valid()) {
-    if (handshake_.now() - *broken_ < kReturnTimeout) return false;
-    return fail(Code::kRemote, who() + "the connection broke, and the sender did not come back");
+    if (!is_return_overdue()) return false;
+    return fail(Code::kRemote, who() + "the connection " + (ended_ ? "was closed" : "broke") +
+                                   ", and the sender did not come back");
   }
   Result<bool> sent = channel_.flush();
   if (sent && !*sent) return false;
@@ -233,16 +234,31 @@ Result<bool> Listener::await_ready() {
   return fail(Code::kInternal, who() + "the sender sent an unexpected frame");
 }
 
-// A sender closes its socket only when it gives up or its process ends; a connection that breaks
-// otherwise has an errno, and the sender connects again.
+// Only a kRefuse shows that the sender gives up.
 Result<bool> Listener::on_channel_broken(Error error) {
-  if (error.code != Code::kRemote || error.sys_errno == 0) {
-    return tl::unexpected<Error>(std::move(error));
-  }
+  if (error.code != Code::kRemote) return tl::unexpected<Error>(std::move(error));
   GDR_INFO(log::kNet, "%s; waiting for the sender to connect again", error.text.c_str());
   channel_ = FrameChannel();
-  broken_ = handshake_.now();
+  note_broken(/*ended=*/error.sys_errno == 0);
   return false;
+}
+
+void Listener::note_broken(bool ended) {
+  if (!broken_) broken_ = handshake_.now();
+  ended_ = ended;
+}
+
+bool Listener::is_return_overdue() const {
+  return handshake_.now() - *broken_ >= (ended_ ? kReturnTimeoutAfterEnd : kReturnTimeout);
+}
+
+// While accept() is not called, a sender that has come back waits at the listening socket, or among
+// the peers whose hellos are not read yet.
+bool Listener::is_sender_gone() {
+  if (comm_ == nullptr) return false;
+  if (channel_.valid() && channel_.has_ended(/*or_broken=*/false)) note_broken(/*ended=*/true);
+  pollfd arrived{socket_.fd.get(), POLLIN, 0};
+  return broken_ && is_return_overdue() && pending_.empty() && poll(&arrived, 1, 0) == 0;
 }
 
 void Listener::end_answer() {

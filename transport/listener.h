@@ -57,6 +57,9 @@ class Listener {
   void refuse(const Error& error);
   Result<bool> await_ready();
   Result<bool> on_channel_broken(Error error);
+  void note_broken(bool ended);
+  bool is_return_overdue() const;
+  bool is_sender_gone();
   void end_answer();
   std::string text_of_stall(long long seconds) const;
 
@@ -75,8 +78,9 @@ class Listener {
 
   // The sender that is being connected, where comm_ is not null.
   wire::EndPoint sender_{};
-  FrameChannel channel_;                     // to it; not valid while it is broken
-  std::optional<Clock::time_point> broken_;  // since when
+  FrameChannel channel_;                     // to it; not valid once it was found broken
+  std::optional<Clock::time_point> broken_;  // since when that is known
+  bool ended_ = false;                       // where broken_: without an error
   std::unique_ptr<ReceiveComm> comm_;
   bool replied_ = false;  // kReply is queued: comm_'s QPs are connected
   bool direct_ = false;   // ReopenTarget::direct

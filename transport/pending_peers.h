@@ -36,6 +36,7 @@ class PendingPeers {
 
   // Drops all.
   void clear();
+  bool empty() const { return peers_.empty(); }
   // How many peers were dropped, for the log of a listener that waits in vain.
   int dropped() const { return dropped_; }
 
