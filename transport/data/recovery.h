@@ -2,6 +2,7 @@
 // it is used again. docs/wire-protocol.md explains the protocol, docs/threads.md who calls what.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -252,8 +253,9 @@ class Recovery {
       uint32_t pair;
       const HcaContext* hca;
     };
-    std::vector<Stop> stops;  // stop()
-    bool revives = false;     // revive_pairs()
+    std::vector<Stop> stops;                                // stop()
+    uint32_t revives = 0;                                   // bit per rail: revive_pairs()
+    std::array<const HcaContext*, wire::kMaxRails> hcas{};  // of those rails
   };
   // Called about once a second, and at deadline().
   Due on_tick(Clock::time_point now);
@@ -282,7 +284,8 @@ class Recovery {
   // Queries ports and revives pairs, as on_tick found them to be due. Blocks while firmware does
   // not answer, and while the kernel resolves an address, a second or so for each pair; not for a
   // pair whose path is paused in `slow`.
-  void revive_pairs(Clock::time_point now, SlowPaths& slow);
+  // rails: bit per rail. Several threads may do so for other rails.
+  void revive_pairs(Clock::time_point now, SlowPaths& slow, uint32_t rails = ~0u);
 
  private:
   static constexpr uint32_t kEpochMask = 0xffff;
@@ -372,7 +375,7 @@ class Recovery {
   void count_if_possible(uint32_t index, Clock::time_point now);
   void post_marker(uint32_t index);
   bool is_drained(uint32_t index);
-  bool claim_revivals(Clock::time_point now);
+  uint32_t claim_revivals(Clock::time_point now);
   bool may_revive(uint32_t index, Clock::time_point now, const SlowPaths& slow,
                   std::unique_lock<std::mutex>& lock);
   bool is_most_likely_in_vain(uint32_t index, Clock::time_point now, const SlowPaths& slow) const;
@@ -401,7 +404,7 @@ class Recovery {
   bool is_usable_beside(uint32_t rail) const;
   void lose_ports_that_are_down();
   std::vector<uint32_t> ports_to_query(Clock::time_point now) const;
-  void query_ports(Clock::time_point now, std::unique_lock<std::mutex>& lock);
+  void query_ports(Clock::time_point now, uint32_t rails, std::unique_lock<std::mutex>& lock);
   std::optional<bool> query_port(uint32_t index, std::unique_lock<std::mutex>& lock);
   void read_statements(Clock::time_point now);
   void take_statement(const wire::PairStatement& statement, Clock::time_point now);
@@ -445,11 +448,11 @@ class Recovery {
   std::condition_variable unused_;
   bool closed_ = false;
   int uses_of_rails_ = 0;         // threads that use a QP or an HCA without the mutex
-  bool asked_to_revive_ = false;  // revive_pairs() has not begun since
+  uint32_t asked_to_revive_ = 0;  // bit per rail: revive_pairs() has not begun since
   std::shared_ptr<PeerLink> link_;
   std::vector<Pair> pairs_;
-  std::vector<bool> port_down_;   // by rail: as the last event or query showed
-  Clock::time_point ports_at_{};  // when to query the ports
+  std::vector<bool> port_down_;  // by rail: as the last event or query showed
+  std::array<Clock::time_point, wire::kMaxRails> ports_at_{};  // by rail: when to query the port
   uint32_t port_events_ = 0;
   uint32_t kept_queues_ = 0;  // bit per rail: see keep_queue()
   uint32_t awaits_ = 0;       // how often a pair began to await an empty CQ

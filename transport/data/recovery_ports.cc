@@ -109,22 +109,24 @@ void Recovery::set_port(uint32_t rail, bool active) {
 // port that was reported as down has not cost its pairs yet. Returns a pair of each such port.
 std::vector<uint32_t> Recovery::ports_to_query(Clock::time_point now) const {
   std::vector<uint32_t> pairs;
-  if (now < ports_at_ || link_->failed()) return pairs;
+  if (link_->failed()) return pairs;
   uint64_t known = 0;  // bit per rail
   for (uint32_t i = 0; i < pairs_.size(); ++i) {
     const uint32_t rail = io_.rail(i);
     const bool counts = pairs_[i].agreement.lost() || port_down_[rail];
-    if (!counts || pairs_[i].hopeless || (known >> rail & 1) != 0) continue;
+    const bool later = now < ports_at_[rail];
+    if (!counts || later || pairs_[i].hopeless || (known >> rail & 1) != 0) continue;
     known |= uint64_t{1} << rail;
     pairs.push_back(i);
   }
   return pairs;
 }
 
-void Recovery::query_ports(Clock::time_point now, std::unique_lock<std::mutex>& lock) {
-  const std::vector<uint32_t> due = ports_to_query(now);
-  if (!due.empty()) ports_at_ = now + std::chrono::seconds(1);
-  for (uint32_t index : due) {
+void Recovery::query_ports(Clock::time_point now, uint32_t rails,
+                           std::unique_lock<std::mutex>& lock) {
+  for (uint32_t index : ports_to_query(now)) {
+    if ((rails >> io_.rail(index) & 1) == 0) continue;
+    ports_at_[io_.rail(index)] = now + std::chrono::seconds(1);
     const std::optional<bool> active = query_port(index, lock);
     if (closed_) return;
     if (active) set_port(io_.rail(index), *active);

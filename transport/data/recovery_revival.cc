@@ -4,24 +4,25 @@
 
 namespace gdr::transport {
 
-// Returns whether revive_pairs() has something to do. Until it has, a pair that is due has no
-// deadline.
-bool Recovery::claim_revivals(Clock::time_point now) {
-  if (link_->failed() || is_too_late(now)) return false;
-  bool due = false;
-  for (Pair& pair : pairs_) {
+// Returns for which rails revive_pairs() has pairs to revive. Until it has, a pair that is due has
+// no deadline.
+uint32_t Recovery::claim_revivals(Clock::time_point now) {
+  if (link_->failed() || is_too_late(now)) return 0;
+  uint32_t due = 0;
+  for (uint32_t i = 0; i < pairs_.size(); ++i) {
+    Pair& pair = pairs_[i];
     if (pair.agreement.next(now) == PairAction::kRevive) pair.reviving = true;
-    due = due || pair.reviving;
+    if (pair.reviving) due |= 1u << io_.rail(i);
   }
   return due;
 }
 
-void Recovery::revive_pairs(Clock::time_point now, SlowPaths& slow) {
+void Recovery::revive_pairs(Clock::time_point now, SlowPaths& slow, uint32_t rails) {
   std::unique_lock lock(mutex_);
-  asked_to_revive_ = false;
-  if (!closed_) query_ports(now, lock);
+  asked_to_revive_ &= ~rails;
+  if (!closed_) query_ports(now, rails, lock);
   for (uint32_t i = 0; i < pairs_.size() && !closed_; ++i) {
-    if (!pairs_[i].reviving) continue;
+    if (!pairs_[i].reviving || (rails >> io_.rail(i) & 1) == 0) continue;
     if (may_revive(i, now, slow, lock)) revive(i, now, slow, lock);
     pairs_[i].reviving = false;
   }

@@ -30,9 +30,14 @@ Recovery::Due Recovery::on_tick(Clock::time_point now) {
   if (closed_ || !recovers_) return {};
   if (!link_->failed()) read_statements(now);
   run(now);
-  const bool revives = claim_revivals(now) || !ports_to_query(now).empty();
+  uint32_t revives = claim_revivals(now);
+  for (uint32_t pair : ports_to_query(now)) revives |= 1u << io_.rail(pair);
   Due due{claim_stops(now)};  // from here on nothing is allocated
-  due.revives = revives && !std::exchange(asked_to_revive_, true);
+  due.revives = revives & ~asked_to_revive_;
+  asked_to_revive_ |= revives;
+  for (uint32_t rail = 0; rail < io_.rails().size(); ++rail) {
+    due.hcas[rail] = io_.rails()[rail].device().hca.get();
+  }
   update_deadline(now);
   return due;
 }
@@ -40,7 +45,7 @@ Recovery::Due Recovery::on_tick(Clock::time_point now) {
 void Recovery::take_back(const Due& due) {
   std::lock_guard lock(mutex_);
   for (const Due::Stop& stop : due.stops) pairs_[stop.pair].stopping = false;
-  if (due.revives) asked_to_revive_ = false;
+  asked_to_revive_ &= ~due.revives;
 }
 
 // Takes every step that is due and does not block, and what follows from them. On a connection that

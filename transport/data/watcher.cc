@@ -5,6 +5,7 @@
 #include <sys/eventfd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <exception>
 #include <new>
@@ -436,8 +437,13 @@ void Watcher::have_made(const std::shared_ptr<Recovery>& recovery, Recovery::Due
     BlockingCalls& stopper = stoppers_.try_emplace(stop.hca, "gdr-stopper").first->second;
     stopper.add([recovery, pair = stop.pair] { recovery->stop(pair); });
   }
-  if (!due.revives) return;
-  reviver_.add([this, recovery] { recovery->revive_pairs(Clock::now(), slow_paths_); });
+  for (; due.revives != 0; due.revives &= due.revives - 1) {
+    const int rail = std::countr_zero(due.revives);
+    Reviver& reviver = revivers_[due.hcas[rail]];
+    reviver.calls.add([recovery, rail, slow = &reviver.slow_paths] {
+      recovery->revive_pairs(Clock::now(), *slow, 1u << rail);
+    });
+  }
 } catch (const std::exception&) {
   recovery->take_back(due);
   throw;

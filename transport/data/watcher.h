@@ -71,8 +71,8 @@ class Watcher {
   // Has `task` called about once a second by the watcher's thread, until it returns false. It must
   // not block.
   void each_second(std::function<bool()> task);
-  // Has a call made that may block, in the reviver's thread.
-  void call(std::function<void()> call) { reviver_.add(std::move(call)); }
+  // Has a call made that may block, in a thread for such calls.
+  void call(std::function<void()> call) { caller_.add(std::move(call)); }
   // Destroys what may block to destroy.
   void destroy(std::vector<std::shared_ptr<void>> held) {
     call([held = std::move(held)] {});
@@ -175,9 +175,13 @@ class Watcher {
   Clock::time_point next_recovery_ = Clock::time_point::max();
   ReopenPort reopen_port_;
   // Threads of their own, which end before all above that they use. One stops queue pairs of each
-  // HCA, so that none waits for the firmware of another.
-  SlowPaths slow_paths_;  // the reviver's
-  BlockingCalls reviver_{"gdr-reviver"};
+  // HCA, and one revives them, so that none waits for the firmware of another.
+  struct Reviver {
+    SlowPaths slow_paths;
+    BlockingCalls calls{"gdr-reviver"};
+  };
+  BlockingCalls caller_{"gdr-caller"};
+  std::map<const HcaContext*, Reviver> revivers_;
   std::map<const HcaContext*, BlockingCalls> stoppers_;
   std::thread thread_;
 };

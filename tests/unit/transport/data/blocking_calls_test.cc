@@ -126,6 +126,46 @@ TEST(HangingFirmwareTest, QueuePairIsStopped_TheWatcherAndTheConnectionGoOnMeanw
   bed.watcher->remove(sender.link.get());
 }
 
+// Firmware that does not answer for the state of the port of the sender's second HCA.
+struct HangingPort {
+  explicit HangingPort(RecoveryBed& bed) {
+    context = bed.sender.connection.rails()[1].device().hca->context();
+    entered = {}, released = {};
+    query = std::exchange(bed.verbs.mutable_api().query_port, [](ibv_context* of, auto... rest) {
+      if (of == context) {
+        entered.set_value();
+        released.get_future().wait();
+        context = nullptr;
+      }
+      return query(of, rest...);
+    });
+  }
+  static inline ibv_context* context;
+  static inline std::promise<void> entered, released;
+  static inline decltype(verbs::Api::query_port) query;
+};
+
+TEST(HangingFirmwareTest, PortIsQueried_ThePairOfAnotherHcaReturnsMeanwhile) {
+  RecoveryBed bed;
+  RecoveringEnd& sender = bed.sender;
+  for (uint32_t pair : {1, 0}) bed.fail_pair(sender, pair);
+  bed.run();
+  HangingPort firmware(bed);
+  std::atomic<bool> revived = false;
+  sender.while_reviving = [&]() -> Status {
+    revived = true;
+    return {};
+  };
+  bed.skip(1100ms);
+  const std::shared_ptr<Recovery> shared(std::shared_ptr<Recovery>(), &*sender.recovery);
+  bed.watcher->add(sender.link, {}, shared);
+  firmware.entered.get_future().wait();
+  EXPECT_TRUE(wait_for([&] { return revived.load(); }));
+  firmware.released.set_value();
+  sender.recovery->close();
+  bed.watcher->remove(sender.link.get());
+}
+
 // Nor can a thread be started for it, so that the watcher makes it.
 TEST(WatcherWithoutMemory, QueuePairIsToBeStopped_ItIsOnceThereIsMemory) {
   static std::atomic<int> calls;
