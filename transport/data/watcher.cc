@@ -352,7 +352,8 @@ void Watcher::on_fatal_event(const HcaContext& hca, const ibv_async_event& event
       concerned.push_back(watched.link);
     }
   }
-  if (concerned.empty() && recovering > 0) {
+  // A QP or CQ that no connection has is that of a handshake, which reports its failure itself.
+  if (concerned.empty() && (recovering > 0 || event.event_type != IBV_EVENT_DEVICE_FATAL)) {
     GDR_INFO(log::kNet, "%s", text.c_str());
     return;
   }

@@ -140,6 +140,15 @@ TEST(Watcher, FatalEventOfAQueuePair_FailsItsConnectionOnly) {
   EXPECT_EQ(failure_of(*pair.receiver).code, Code::kRemote);
 }
 
+TEST(Watcher, FatalEventDuringAHandshake_IsNoWarning) {
+  CommPair pair;
+  const auto unfinished = pair.make_sender().value();
+  RecordedLog log;
+  pair.verbs.raise_event("fake_a", IBV_EVENT_QP_FATAL, pair.verbs.find(qp_number(*unfinished)));
+  EXPECT_TRUE(wait_for([&] { return !log.lines("fake_a reports").empty(); }));
+  EXPECT_TRUE(log.warnings().empty());
+}
+
 TEST(Watcher, DeviceFatal_FailsEveryConnectionOfTheHca) {
   CommPair pair;
   pair.verbs.raise_event("fake_b", IBV_EVENT_DEVICE_FATAL, nullptr);
