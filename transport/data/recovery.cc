@@ -203,10 +203,9 @@ bool Recovery::withdraw_rail(uint32_t rail, int err) {
 }
 
 void Recovery::withdraw(uint32_t index, int err) {
-  PairAgreement& agreement = pairs_[index].agreement;
-  agreement.on_failure({.reason = wire::PairReason::kWithdrawn, .sys_errno = err});
-  agreement.set_port_active(false);
+  pairs_[index].agreement.set_port_active(false);
   pairs_[index].withdrawn = true;
+  lose_for_good(index, {.reason = wire::PairReason::kWithdrawn, .sys_errno = err});
 }
 
 bool Recovery::is_given_up(uint32_t rail) const {

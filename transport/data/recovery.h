@@ -396,6 +396,7 @@ class Recovery {
   void lose_hca(const HcaContext& hca);
   void lose_queue_pair(const ibv_qp& qp, uint32_t rail);
   bool lose_idle_pair(const ibv_qp& qp);
+  void lose_for_good(uint32_t index, const PairCause& cause);
   void lose_completion_queue(uint32_t rail);
   std::optional<uint32_t> rail_of(const ibv_cq* cq) const;
   void give_up(uint32_t index);

@@ -86,8 +86,10 @@ void Recovery::lose_queue_pair(const ibv_qp& qp, uint32_t rail) {
 
 // What has arrived may still be in the queue: it is counted when the data path finds that empty.
 void Recovery::lose_completion_queue(uint32_t rail) {
-  lose_rail(rail, {wire::PairReason::kDeviceLost});
   give_up_rail(rail);
+  for (uint32_t i = 0; i < pairs_.size(); ++i) {
+    if (io_.rail(i) == rail) lose_for_good(i, {wire::PairReason::kDeviceLost});
+  }
 }
 
 std::optional<uint32_t> Recovery::rail_of(const ibv_cq* cq) const {
@@ -176,9 +178,17 @@ void Recovery::lose_rail(uint32_t rail, PairCause cause) {
 void Recovery::lose_hca(const HcaContext& hca) {
   for (uint32_t i = 0; i < pairs_.size(); ++i) {
     if (io_.rails()[io_.rail(i)].device().hca.get() != &hca) continue;
-    pairs_[i].agreement.on_failure({wire::PairReason::kDeviceLost});
     give_up(i);
+    lose_for_good(i, {wire::PairReason::kDeviceLost});
   }
+}
+
+// The log has reported of a pair that was lost before that it is used again when it returns.
+void Recovery::lose_for_good(uint32_t index, const PairCause& cause) {
+  Pair& pair = pairs_[index];
+  const bool is_new = pair.logged && !(pair.agreement.cause() == cause);
+  pair.agreement.on_lost_for_good(cause);
+  if (is_new) hooks_.rail_lost(describe_loss(index, nullptr));
 }
 
 void Recovery::give_up(uint32_t index) {

@@ -52,8 +52,12 @@ void Recovery::take_statement(const wire::PairStatement& statement, Clock::time_
   if (statement.pair >= pairs_.size()) {
     return fail(Code::kInternal, "the peer states a pair that this connection does not have");
   }
-  Status taken = pairs_[statement.pair].agreement.on_statement(statement, now);
+  Pair& pair = pairs_[statement.pair];
+  const bool could_return = may_return(pair);
+  Status taken = pair.agreement.on_statement(statement, now);
   if (!taken) fail(taken.error().code, taken.error().text);
+  const bool is_new = pair.logged && could_return && !may_return(pair);
+  if (is_new) hooks_.rail_lost(describe_loss(statement.pair, nullptr));
 }
 
 // Only what is newer than what is known counts, so that reading it again does no harm.

@@ -224,6 +224,20 @@ TEST_F(RecoveryPortsTest, HcaIsGoneWhileItsQueueIsPolled_ArrivalsBehindThePollAr
   EXPECT_EQ(receiver.recovery->awaited_empty_queue(), 0u);
 }
 
+// Neither end waits for a port whose HCA has gone in the meantime.
+TEST_F(RecoveryPortsTest, HcaIsLostAfterItsPort_BothEndsKnowThatTheRailDoesNotReturn) {
+  bed.port_event(sender, 1, IBV_EVENT_PORT_ERR);
+  bed.run();
+  const auto is_gone = [](const RecoveringEnd& end) {
+    return contains(end.recovery->state_text(), "not used again");
+  };
+  EXPECT_FALSE(is_gone(sender) || is_gone(receiver));
+  lose_hca(sender);
+  bed.run();
+  EXPECT_TRUE(is_gone(sender)) << sender.recovery->state_text();
+  EXPECT_TRUE(is_gone(receiver)) << receiver.recovery->state_text();
+}
+
 // The kernel has destroyed its QPs, and every call on them fails.
 TEST_F(RecoveryPortsTest, HcaIsRemovedAndItsEventIsLost_TheEndsAgree) {
   bed.verbs.fail_call(fake_verbs::Call::kModifyToError, EIO);
