@@ -170,11 +170,10 @@ void Recovery::on_late_chunks(uint32_t index, std::chrono::milliseconds lateness
 void Recovery::on_failed_poll(uint32_t rail) {
   std::lock_guard lock(mutex_);
   if (closed_) return;
-  lose_rail(rail, {wire::PairReason::kDeviceLost});
+  give_up_rail(rail);
   for (uint32_t i = 0; i < pairs_.size(); ++i) {
     if (io_.rail(i) == rail) pairs_[i].flush_seen = true;
   }
-  give_up_rail(rail);
   run(now());
 }
 

@@ -253,9 +253,10 @@ class Recovery {
       uint32_t pair;
       const HcaContext* hca;
     };
-    std::vector<Stop> stops;                                // stop()
-    uint32_t revives = 0;                                   // bit per rail: revive_pairs()
-    std::array<const HcaContext*, wire::kMaxRails> hcas{};  // of those rails
+    std::vector<Stop> stops;  // stop()
+    uint32_t revives = 0;     // bit per rail: revive_pairs()
+    // Of those rails, which no longer exist after close().
+    std::array<const HcaContext*, wire::kMaxRails> hcas{};
   };
   // Called about once a second, and at deadline().
   Due on_tick(Clock::time_point now);
@@ -396,11 +397,12 @@ class Recovery {
   void lose_hca(const HcaContext& hca);
   void lose_queue_pair(const ibv_qp& qp, uint32_t rail);
   bool lose_idle_pair(const ibv_qp& qp);
+  std::optional<uint32_t> pair_of(const ibv_qp& qp) const;
   void lose_for_good(uint32_t index, const PairCause& cause);
-  void lose_completion_queue(uint32_t rail);
   std::optional<uint32_t> rail_of(const ibv_cq* cq) const;
   void give_up(uint32_t index);
   void give_up_rail(uint32_t rail);
+  void lose_device_of(uint32_t index);
   void set_port(uint32_t rail, bool active);
   bool is_usable_beside(uint32_t rail) const;
   void lose_ports_that_are_down();

@@ -46,7 +46,8 @@ bool Recovery::on_event(const HcaContext& hca, const ibv_async_event& event) {
       lose_queue_pair(*event.element.qp, *rail_of_cq);
       break;
     case IBV_EVENT_CQ_ERR:
-      lose_completion_queue(*rail_of_cq);
+      // What has arrived may still be in it: that is counted when the data path finds it empty.
+      give_up_rail(*rail_of_cq);
       break;
     case IBV_EVENT_QP_REQ_ERR:
     case IBV_EVENT_QP_ACCESS_ERR:
@@ -62,34 +63,28 @@ bool Recovery::on_event(const HcaContext& hca, const ibv_async_event& event) {
 // What is written to a pair that stands by or is tried again is a probe or a statement, so that an
 // error in it does not concern the connection. Returns false where it may be data.
 bool Recovery::lose_idle_pair(const ibv_qp& qp) {
-  for (uint32_t i = 0; i < pairs_.size(); ++i) {
-    if (io_.queue_pair(i) != &qp) continue;
-    const bool may_carry =
-        pairs_[i].agreement.usable() && (!io_.stands_by(i) || arrivals_[i].count.load() != 0);
-    if (may_carry) return false;
-    pairs_[i].agreement.on_failure({wire::PairReason::kQueuePair});
-    return true;
-  }
-  return false;
+  const std::optional<uint32_t> index = pair_of(qp);
+  if (!index) return false;
+  PairAgreement& agreement = pairs_[*index].agreement;
+  const bool may_carry =
+      agreement.usable() && (!io_.stands_by(*index) || arrivals_[*index].count.load() != 0);
+  if (!may_carry) agreement.on_failure({wire::PairReason::kQueuePair});
+  return !may_carry;
 }
 
 // A QP that is of no pair is that of a flush, or is just being destroyed. A flush that cannot read
 // loses its rail, as a read that fails does: the data path then reads over another one.
 void Recovery::lose_queue_pair(const ibv_qp& qp, uint32_t rail) {
-  for (uint32_t i = 0; i < pairs_.size(); ++i) {
-    if (io_.queue_pair(i) == &qp) {
-      return pairs_[i].agreement.on_failure({wire::PairReason::kQueuePair});
-    }
-  }
-  lose_rail(rail, {wire::PairReason::kQueuePair});
+  const std::optional<uint32_t> index = pair_of(qp);
+  if (!index) return lose_rail(rail, {wire::PairReason::kQueuePair});
+  pairs_[*index].agreement.on_failure({wire::PairReason::kQueuePair});
 }
 
-// What has arrived may still be in the queue: it is counted when the data path finds that empty.
-void Recovery::lose_completion_queue(uint32_t rail) {
-  give_up_rail(rail);
+std::optional<uint32_t> Recovery::pair_of(const ibv_qp& qp) const {
   for (uint32_t i = 0; i < pairs_.size(); ++i) {
-    if (io_.rail(i) == rail) lose_for_good(i, {wire::PairReason::kDeviceLost});
+    if (io_.queue_pair(i) == &qp) return i;
   }
+  return {};
 }
 
 std::optional<uint32_t> Recovery::rail_of(const ibv_cq* cq) const {
@@ -177,10 +172,13 @@ void Recovery::lose_rail(uint32_t rail, PairCause cause) {
 // connection does.
 void Recovery::lose_hca(const HcaContext& hca) {
   for (uint32_t i = 0; i < pairs_.size(); ++i) {
-    if (io_.rails()[io_.rail(i)].device().hca.get() != &hca) continue;
-    give_up(i);
-    lose_for_good(i, {wire::PairReason::kDeviceLost});
+    if (io_.rails()[io_.rail(i)].device().hca.get() == &hca) lose_device_of(i);
   }
+}
+
+void Recovery::lose_device_of(uint32_t index) {
+  give_up(index);
+  lose_for_good(index, {wire::PairReason::kDeviceLost});
 }
 
 // The log has reported of a pair that was lost before that it is used again when it returns.
@@ -199,7 +197,7 @@ void Recovery::give_up(uint32_t index) {
 
 void Recovery::give_up_rail(uint32_t rail) {
   for (uint32_t i = 0; i < pairs_.size(); ++i) {
-    if (io_.rail(i) == rail) give_up(i);
+    if (io_.rail(i) == rail) lose_device_of(i);
   }
 }
 

@@ -24,6 +24,9 @@ struct RecoveryPortsTest : RecoveringEnds {
     event.event_type = IBV_EVENT_DEVICE_FATAL;
     ASSERT_TRUE(end.recovery->on_event(*end.connection.rails()[1].device().hca, event));
   }
+  static bool is_gone(const RecoveringEnd& end) {
+    return contains(end.recovery->state_text(), "not used again");
+  }
   // The sender's HCAs report a fatal error of the QP of a flush.
   bool report_fatal(const Flush& flush) {
     ibv_async_event event{};
@@ -228,11 +231,17 @@ TEST_F(RecoveryPortsTest, HcaIsGoneWhileItsQueueIsPolled_ArrivalsBehindThePollAr
 TEST_F(RecoveryPortsTest, HcaIsLostAfterItsPort_BothEndsKnowThatTheRailDoesNotReturn) {
   bed.port_event(sender, 1, IBV_EVENT_PORT_ERR);
   bed.run();
-  const auto is_gone = [](const RecoveringEnd& end) {
-    return contains(end.recovery->state_text(), "not used again");
-  };
   EXPECT_FALSE(is_gone(sender) || is_gone(receiver));
   lose_hca(sender);
+  bed.run();
+  EXPECT_TRUE(is_gone(sender)) << sender.recovery->state_text();
+  EXPECT_TRUE(is_gone(receiver)) << receiver.recovery->state_text();
+}
+
+TEST_F(RecoveryPortsTest, QueueCannotBePolledAfterThePortWentDown_BothEndsKnowThatItDoesNotReturn) {
+  bed.port_event(sender, 1, IBV_EVENT_PORT_ERR);
+  bed.run();
+  sender.recovery->on_failed_poll(1);
   bed.run();
   EXPECT_TRUE(is_gone(sender)) << sender.recovery->state_text();
   EXPECT_TRUE(is_gone(receiver)) << receiver.recovery->state_text();
