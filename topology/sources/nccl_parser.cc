@@ -41,7 +41,7 @@ std::string parents_of(std::string_view child) {
 std::string named(char c) {
   if (c == '\t') return "a tab";
   if (c == '\n' || c == '\r') return "the end of the line";
-  if (c < ' ' || c == 0x7f) return "a byte that is no character";
+  if (c < ' ' || c == 0x7f) return "a byte outside printable ASCII";
   return c == ' ' ? "a blank" : std::string("'") + c + "'";
 }
 

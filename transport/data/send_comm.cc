@@ -188,7 +188,7 @@ bool SendComm::fits(size_t bytes) {
 }
 
 // Takes a request whose message needs more work requests than the pool counts for each. Returns
-// null where there is no room now.
+// null while the send queue lacks the room for them.
 Request* SendComm::take_large(size_t bytes) {
   auto wanted = static_cast<int>(divide_up(bytes, max_write_bytes_));
   // With nothing else under way, all entries of the send queue are free for it, and it takes all

@@ -49,7 +49,7 @@ class SpreadSends final : public SpreadPath {
   // of a slot that is plain, the only one of its receive, and not smaller: it is one write, and the
   // connection is quiet.
   bool sends_whole(size_t bytes) const { return bytes < whole_below_; }
-  // The pair of such a message; null: there is no room now.
+  // The pair of such a message; null while its queue is full.
   SpreadPair* pair_of_whole() { return pairs_.choose_active(); }
   // send() for most messages: as one chunk, which is not observed. Nothing is held.
   [[gnu::always_inline]] void send_whole(const Send& send, const wire::ClearToSend& to,

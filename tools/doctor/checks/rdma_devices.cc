@@ -11,6 +11,7 @@
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/checks/fabric_ports.h"
 #include "tools/doctor/nccl_settings.h"
+#include "tools/doctor/pci_functions.h"
 #include "tools/doctor/topology.h"
 #include "topology/sources/sysfs_files.h"
 
@@ -125,7 +126,8 @@ bool has_gpus_here(const Host& host) {
   if (!host.inspection.has_value()) return false;
   const topology::Machine& machine = machine_of(host);
   return std::any_of(machine.gpus.begin(), machine.gpus.end(), [&](const topology::Gpu& gpu) {
-    return !machine.nccl_file || host.exists("/sys/bus/pci/devices/" + gpu.bdf.to_string());
+    std::error_code absent;
+    return !machine.nccl_file || fs::exists(pci_path(host, gpu.bdf), absent);
   });
 }
 

@@ -34,7 +34,7 @@ TEST(NcclParser, EachKindOfFileThatNcclRefuses_HasItsLine) {
   const std::pair<std::string, const char*> refused[] = {
       {"<?xml version=\"1.0\"?>\n" + cpu_with(""), "1: '?' within <?xml>"},
       {"<!DOCTYPE system>\n" + cpu_with(""), "1: <!DOCTYPE> does not end"},
-      {"\xef\xbb\xbf" + cpu_with(""), "1: a byte that is no character, where"},
+      {"\xef\xbb\xbf" + cpu_with(""), "1: a byte outside printable ASCII, where"},
       {cpu_with("\t" + pci), "3: a tab, where NCCL expects the next element"},
       {cpu_with("<pci\tbusid=\"0000:10:00.0\"/>"), "3: '=' within the first word"},
       {cpu_with("<pci busid=\"0\"\tclass=\"0\"/>"), "3: a tab within <pci>"},
