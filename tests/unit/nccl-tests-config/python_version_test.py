@@ -11,7 +11,7 @@ import unittest
 from paths import ROOT
 
 _CONFIG = ROOT / "nccl-tests-config"
-_PROGRAMS = ("compare", "compare_setting", "nccl-gdr-burn-in", "launch/mpirun", "launch/slurm.sbatch", "launch/torchrun")
+_PROGRAMS = ("compare", "nccl-gdr-burn-in", "launch/mpirun", "launch/slurm.sbatch", "launch/torchrun")
 _BEFORE_THE_CHECK = ("launch/common.py", "comparelib/__init__.py", "burn_in/__init__.py")
 
 
