@@ -1,13 +1,14 @@
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "tools/commands.h"
 #include "tools/common/exit_codes.h"
 #include "tools/prediction/release.h"
-#include "tools/topo/modes.h"
+#include "tools/topo/show.h"
 
 namespace gdr::tools {
 namespace {
@@ -18,14 +19,12 @@ using topology::nccl::kNewestRelease;
 using topology::nccl::kOldestRelease;
 
 struct TopoCommand {
-  topo::Request request;
+  std::vector<std::string> sources = {"live"};
+  topo::InspectOptions options;  // but for `from`
+  bool json = false;
   bool nccl_xml = false;
   bool grouped = false;
   std::string svg;
-
-  bool shows_several() const {
-    return request.sources.size() > 1 || request.options.host == topo::kAllHosts;
-  }
 };
 
 struct CloseFile {
@@ -47,36 +46,32 @@ Status write_file(const std::string& name, const std::string& text) {
 
 // Stops where options contradict each other.
 void check_conflicts(const TopoCommand& command) {
-  if (command.svg == "-" && (command.request.json || command.nccl_xml)) {
+  if (command.svg == "-" && (command.json || command.nccl_xml)) {
     stop(kExitUsage,
          "--svg - prints only the picture: give --svg a file, or leave out the other format");
   }
-  if (command.shows_several() && (command.nccl_xml || !command.svg.empty())) {
+  if (command.sources.size() > 1) {
     stop(kExitUsage,
-         "--nccl-xml and --svg show one machine: give --from one source, and --host one host");
+         "--from takes one machine. For several: "
+         "for FILE in *.xml; do nccl-gdr topo --from \"$FILE\"; done");
   }
-  const std::vector<std::string>& sources = command.request.sources;
-  if (command.request.options.host.has_value() &&
-      std::find(sources.begin(), sources.end(), "live") != sources.end()) {
+  if (command.options.host.has_value() && command.sources[0] == "live") {
     stop(kExitUsage, "--host chooses from the hosts of a file: name the file by --from");
   }
 }
 
 View view_of(const TopoCommand& command) {
-  if (command.request.json) return View::kJson;
+  if (command.json) return View::kJson;
   if (command.nccl_xml) return command.grouped ? View::kGroupedNcclXml : View::kNcclXml;
   return command.svg == "-" ? View::kSvg : View::kMatrix;
 }
 
-Outcome outcome_of(const TopoCommand& command) {
-  const topo::Request& request = command.request;
-  if (command.shows_several()) return topo::fleet_mode(request, view_of(command));
-  return topo::view_mode(request, view_of(command), !command.svg.empty() && command.svg != "-");
-}
-
 void run(const TopoCommand& command) {
   check_conflicts(command);
-  const Outcome outcome = outcome_of(command);
+  topo::InspectOptions options = command.options;
+  options.from = command.sources[0];
+  const bool with_picture = !command.svg.empty() && command.svg != "-";
+  const Outcome outcome = topo::show(options, view_of(command), with_picture);
   fmt::print(stderr, "{}", outcome.diagnostics);
   if (!outcome.picture.empty()) {
     Status written = write_file(command.svg, outcome.picture);
@@ -90,23 +85,19 @@ void run(const TopoCommand& command) {
 
 void add_input(CLI::App* sub, TopoCommand* command) {
   sub->add_option(
-         "--from", command->request.sources,
+         "--from", command->sources,
          "live: this machine; otherwise a file of any machine (XML of hwloc or NCCL, or the text "
-         "of `nvidia-smi topo -m`), or a folder that hwloc-gather-topology --io gathered. Several "
-         "make a table, one line each")
+         "of `nvidia-smi topo -m`), or a folder that hwloc-gather-topology --io gathered")
       ->capture_default_str()
       ->group("Input");
-  sub->add_option("--host", command->request.options.host,
-                  "The host of a file that describes several: a number from 0, its name or hash; "
-                  "all: each of them")
+  sub->add_option("--host", command->options.host,
+                  "The host of a file that describes several: a number from 0, its name or hash")
       ->group("Input");
 }
 
 void add_output(CLI::App* sub, TopoCommand* command) {
   const char* group = "Output (in place of the matrix)";
-  CLI::Option* json =
-      sub->add_flag("--json", command->request.json, "Print JSON; of several machines a line each")
-          ->group(group);
+  CLI::Option* json = sub->add_flag("--json", command->json, "Print JSON")->group(group);
   sub->add_option("--svg", command->svg, "Write a picture to this file; -: to stdout only")
       ->group(group);
   CLI::Option* xml =
@@ -128,7 +119,7 @@ void add_what_if(CLI::App* sub, const char* flag, std::optional<std::string>* va
 
 void add_topo_command(CLI::App& app) {
   auto command = std::make_shared<TopoCommand>();
-  topo::InspectOptions& o = command->request.options;
+  topo::InspectOptions& o = command->options;
   CLI::App* sub = app.add_subcommand(
       "topo", "Show GPUs, HCAs, the paths between them, rails, and where GPUDirect is possible");
   add_input(sub, command.get());

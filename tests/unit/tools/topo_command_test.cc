@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
 #include "tests/unit/tools/topo_command_fixture.h"
 
@@ -14,7 +13,6 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
-using ::testing::StartsWith;
 using Document = nlohmann::ordered_json;
 
 TEST_F(TopoCommand, OneSource_PrintsTheMatrix) {
@@ -83,9 +81,6 @@ TEST_F(TopoCommand, TextOfNvidiaSmiThatShowsLess_SaysSoInEveryForm) {
   EXPECT_TRUE(json["gpus"][0]["nvlinks"].is_null());
   EXPECT_TRUE(json["gpus"][0]["numa_node"].is_null());
   EXPECT_TRUE(json["numa_nodes"][0]["id"].is_null());
-  const Printed table = run(from + " --host all");
-  EXPECT_THAT(table.err, HasSubstr("shows 1 of 76 NICs"));
-  EXPECT_THAT(table.out, HasSubstr("smi.txt) #2 "));
 }
 
 TEST_F(TopoCommand, TextOfNvidiaSmi_MakesNoTopologyFile) {
@@ -122,10 +117,9 @@ TEST_F(TopoCommand, NcclsConfigurationFile_IsRead) {
 }
 
 TEST_F(TopoCommand, OptionsThatContradictEachOther_AreErrors) {
-  const std::string one = " --from " + known(kMachine), two = one + " " + known(kMachine);
+  const std::string one = " --from " + known(kMachine);
   for (const std::string& arguments :
-       {"--json --nccl-xml" + one, "--json --svg -" + one, "--nccl-xml --svg -" + one,
-        "--nccl-xml" + two, "--svg -" + two}) {
+       {"--json --nccl-xml" + one, "--json --svg -" + one, "--nccl-xml --svg -" + one}) {
     const Printed result = run(arguments);
     EXPECT_EQ(result.code, 2) << arguments;
     EXPECT_THAT(result.out, IsEmpty()) << arguments;
@@ -133,7 +127,7 @@ TEST_F(TopoCommand, OptionsThatContradictEachOther_AreErrors) {
   }
 }
 
-TEST_F(TopoCommand, HostsOfOneFile_AreChosenByNumberOrHashOrAll) {
+TEST_F(TopoCommand, HostsOfOneFile_AreChosenByNumberOrHash) {
   const std::string from = "--from " + known("cases/nvl72b.xml");
   auto host_of = [&](const std::string& arguments) {
     return Document::parse(run("--json " + from + arguments).out)["host"];
@@ -141,17 +135,13 @@ TEST_F(TopoCommand, HostsOfOneFile_AreChosenByNumberOrHashOrAll) {
   EXPECT_EQ(host_of(""), "0xabc0");
   EXPECT_EQ(host_of(" --host 1"), "0xabc1");
   EXPECT_EQ(host_of(" --host 0xabc1"), "0xabc1");
-  const Printed all = run(from + " --host all");
-  EXPECT_EQ(all.code, 0) << all.err;
-  EXPECT_THAT(all.out, HasSubstr("\n0xabc0 "));
-  EXPECT_THAT(all.out, HasSubstr("\n0xabc1 "));
   EXPECT_THAT(run(from).err, HasSubstr("describes 2 hosts, and this is the first"));
-  EXPECT_THAT(all.err, Not(HasSubstr("describes")));
+  EXPECT_THAT(run(from + " --host 0").err, Not(HasSubstr("describes")));
 }
 
 TEST_F(TopoCommand, HostThatDoesNotExist_IsAnErrorThatListsTheHosts) {
   const std::string from = " --from " + known("cases/nvl72b.xml");
-  for (const char* host : {"2", "node17", "0xabc2"}) {
+  for (const char* host : {"2", "node17", "0xabc2", "all"}) {
     const Printed result = run("--host " + std::string(host) + from);
     EXPECT_EQ(result.code, 2) << host;
     EXPECT_THAT(result.err, HasSubstr("--host: \"" + std::string(host) + "\" is not in "));
@@ -161,51 +151,15 @@ TEST_F(TopoCommand, HostThatDoesNotExist_IsAnErrorThatListsTheHosts) {
   EXPECT_EQ(single.code, 2);
   EXPECT_THAT(single.err, HasSubstr("Fix: leave it out: the file describes one host"));
   EXPECT_EQ(run("--host 0").code, 2);
-  EXPECT_EQ(run("--host all --nccl-xml" + from).code, 2);
 }
 
-TEST_F(TopoCommand, SeveralSources_AreLinesOfATable) {
-  const Printed result =
-      run("--from " + copy("node1.xml", kMachine) + " " + copy("node2.xml", kMachine));
-  EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_THAT(result.out, StartsWith("node "));
-  EXPECT_THAT(result.out, HasSubstr("\nnode1 "));
-  EXPECT_THAT(result.out, HasSubstr("400 Gb/s  PIX   8          rails\n"));
-  EXPECT_THAT(result.out, HasSubstr("\nnode2 "));
-}
-
-TEST_F(TopoCommand, SeveralSourcesAsJson_AreJsonLines) {
-  const Printed result = run("--json --from " + known(kMachine) + " " + known("nccl-dgx-a100.xml"));
-  std::istringstream lines(result.out);
-  std::vector<size_t> gpus;
-  for (std::string line; std::getline(lines, line);) {
-    gpus.push_back(Document::parse(line)["hcas"].size());
-  }
-  EXPECT_THAT(gpus, ::testing::ElementsAre(4, 10));
-}
-
-TEST_F(TopoCommand, OneOfSeveralCannotBeRead_TheOthersAreStillShown) {
-  const Printed result = run("--from " + known(kMachine) + " " + write("bad.xml", "<html/>"));
-  EXPECT_EQ(result.code, 2);
-  EXPECT_THAT(result.err, HasSubstr("nccl-gdr: bad: "));
-  EXPECT_THAT(result.out, HasSubstr("\nnccl-hgx-4nic "));
-}
-
-TEST_F(TopoCommand, SeveralOfOneName_AreDistinguishedByTheirSources) {
-  fs::create_directories(folder_ / "a");
-  const std::string one = copy("node.xml", kMachine), two = copy("a/node.xml", kMachine);
-  const Printed result = run("--from " + one + " " + two);
-  EXPECT_THAT(result.out, HasSubstr("\nnode (" + one + ") "));
-  EXPECT_THAT(result.out, HasSubstr("\nnode (" + two + ") "));
-}
-
-TEST_F(TopoCommand, ErrorsAboutFilesOfOneName_HaveEachPathOnce) {
-  fs::create_directory(folder_ / "a");
-  const std::string first = write("n.xml", "<x"), second = write("a/n.xml", "<x");
-  const std::string errors = run("--from " + first + " " + second).err;
-  for (const std::string& path : {first, second}) {
-    EXPECT_EQ(errors.find(path), errors.rfind(path)) << errors;
-    EXPECT_NE(errors.find(path), std::string::npos) << errors;
+TEST_F(TopoCommand, SeveralSources_AreAnErrorThatNamesALoop) {
+  const std::string from = " --from " + known(kMachine);
+  for (const std::string& arguments : {from + " live", from + from}) {
+    const Printed result = run(arguments);
+    EXPECT_EQ(result.code, 2) << arguments;
+    EXPECT_THAT(result.out, IsEmpty()) << arguments;
+    EXPECT_THAT(result.err, HasSubstr("do nccl-gdr topo --from \"$FILE\"; done")) << arguments;
   }
 }
 
