@@ -40,22 +40,14 @@ bool is_printable(std::string_view character) {
   return first >= 0x20 && first != 0x7f;
 }
 
-int links_to(const Gpu& from, NvLink::To to, const Bdf* gpu) {
-  int count = 0;
-  for (const NvLink& link : from.nvlinks) {
-    if (link.to == to && (gpu == nullptr || link.gpu == *gpu)) count += link.count;
-  }
-  return count;
-}
-
 std::string nvlink_text(const Gpu& a, const Gpu& b) {
-  int count =
+  // A source may state a link at one end only.
+  std::optional<int> count =
       std::max(links_to(a, NvLink::To::kGpu, &b.bdf), links_to(b, NvLink::To::kGpu, &a.bdf));
-  if (count <= 0) {
-    count = std::min(links_to(a, NvLink::To::kSwitch, nullptr),
-                     links_to(b, NvLink::To::kSwitch, nullptr));
+  if (count.value_or(0) == 0) {
+    count = std::min(links_to(a, NvLink::To::kSwitch), links_to(b, NvLink::To::kSwitch));
   }
-  return count > 0 ? fmt::format("NV{}", count) : to_string(PathClass::kNvl);
+  return count.value_or(0) > 0 ? fmt::format("NV{}", *count) : to_string(PathClass::kNvl);
 }
 
 // Whether the vendor, 0 for unknown, makes GPUs that are linked to each other beside PCIe.
@@ -158,6 +150,16 @@ std::string host_bridge_text(const Machine& machine, int host_bridge) {
   if (host_bridge < 0) return "";
   const HostBridge& bridge = machine.host_bridges[host_bridge];
   return fmt::format("{:04x}:{:02x}", bridge.domain, bridge.bus);
+}
+
+std::optional<int> links_to(const Gpu& from, NvLink::To to, const Bdf* gpu) {
+  std::optional<int> count;
+  for (const NvLink& link : from.nvlinks) {
+    if (link.to == to && (gpu == nullptr || link.gpu == *gpu)) {
+      count = count.value_or(0) + link.count;
+    }
+  }
+  return count;
 }
 
 bool gpu_links_known(const Machine& machine, size_t gpu) {

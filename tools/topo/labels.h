@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -56,6 +57,9 @@ std::string address_text(const Hca& hca);  // "0000:3b:00.0"; "N/A" for an HCA w
 // Domain and root bus, "0000:17"; "" for -1.
 std::string host_bridge_text(const Machine& machine, int host_bridge);
 
+// Returns the number of a GPU's NVLinks (of AMD: xGMI links) to a kind of target, or to one GPU; 0
+// where it is unknown, and nothing where there are none.
+std::optional<int> links_to(const Gpu& from, NvLink::To to, const Bdf* gpu = nullptr);
 // Whether the GPU's NVLinks and C2C links are all that it has.
 bool gpu_links_known(const Machine& machine, size_t gpu);
 // Whether two GPUs may have NVLinks (of AMD: xGMI links) that the source does not state. The class

@@ -1,4 +1,5 @@
-// The machine as a tree of boxes, and where the boxes lie in a picture.
+// Where the machine's boxes, cards and lines lie in a picture: all below each other, so that the
+// space to their right is free for the lines.
 #pragma once
 
 #include <string>
@@ -7,23 +8,6 @@
 #include "tools/topo/labels.h"
 
 namespace gdr::tools::topo {
-
-// A box of the picture with what is directly in it. Packages, NUMA nodes, host bridges and switches
-// nest in that order; levels that the machine does not know are left out.
-struct TreeNode {
-  enum class Kind { kMachine, kPackage, kNumaNode, kHostBridge, kSwitch };
-  Kind kind = Kind::kMachine;
-  int index = -1;  // in the Machine's list of this kind; -1 for the machine
-  std::vector<TreeNode> children;
-  std::vector<int> gpus;  // indexes in Machine::gpus
-  std::vector<int> hcas;  // indexes in Machine::hcas
-};
-
-// Returns the tree, in which every GPU and every HCA stands exactly once.
-TreeNode machine_tree(const Machine& machine);
-
-// Returns the caption of a box: "package 0", "NUMA node 1: CPUs 0-47", "switch 0000:17:00.0", ...
-std::string node_label(const Machine& machine, const TreeNode& node);
 
 // In pixels; y grows downwards.
 struct Rect {
@@ -34,35 +18,38 @@ struct Rect {
 };
 
 struct Layout {
-  struct Frame {  // a box
-    TreeNode::Kind kind;
+  // Packages, NUMA nodes, host bridges and switches nest in that order; levels that the machine
+  // does not know are left out.
+  struct Box {
+    enum class Kind { kPackage, kNumaNode, kHostBridge, kSwitch };
+    Kind kind;
     std::string label;
     Rect rect;
   };
-  // The words on the line of a GPU and a rail: a strip below the GPU's card, at which the line
-  // begins.
-  struct Tag {
+  // The line of a GPU and a rail: from a strip of the GPU's card, which has its words, by a lane
+  // beside the boxes to the strip of the rail's port.
+  struct Line {
     RailPair pair;
-    Rect rect;
+    Rect tag, port;
+    double lane_x;
   };
-  double width = 0;
-  double height = 0;
-  std::vector<Frame> frames;  // outer ones first
-  std::vector<Rect> gpus;     // cards, parallel to Machine::gpus
-  std::vector<Rect> hcas;     // cards, parallel to Machine::hcas
-  std::vector<Tag> tags;      // one for each of rail_pairs()
+  double width = 0;         // without the space around everything
+  double bottom = 0;        // the y of the end
+  std::vector<Box> boxes;   // outer ones first
+  std::vector<Rect> gpus;   // cards, parallel to Machine::gpus
+  std::vector<Rect> hcas;   // cards, parallel to Machine::hcas
+  std::vector<Line> lines;  // one for each of rail_pairs()
 };
 
-inline constexpr double kHeaderHeight = 20;  // of a card
-inline constexpr double kLineHeight = 15;
-inline constexpr double kPortHeight = 17;
-inline constexpr double kLabelHeight = 20;  // of a frame
+inline constexpr double kRowHeight = 19;   // of a line of text
+inline constexpr double kNameWidth = 220;  // of a card's left part, with its name
 
-// Lays out the cards so that none overlap: an HCA in the same box as the first GPU that uses it
-// lies below that GPU, the others lie beside the GPUs. (x, y) is the upper left corner.
+// Lays out the machine from (x, y) on. An HCA in the same box as the first GPU that uses it lies
+// below that GPU.
 Layout lay_out(const RailDecision& decision, double x = 0, double y = 0);
 
-// Returns the strip of one port (an index in Hca::ports) on its HCA's card.
-Rect port_rect(const Rect& card, size_t port);
+// Returns the strip of a row of a card, counted from 0 below its first row: of a port on the card
+// of an HCA, of a rail on that of a GPU.
+Rect strip_of(const Rect& card, size_t row);
 
 }  // namespace gdr::tools::topo

@@ -3,52 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <tuple>
+#include <optional>
 
 namespace gdr::tools::topo {
 namespace {
 
-using To = GpuLink::To;
-
-int index_of(const Machine& machine, const Bdf& bdf) {
-  for (size_t i = 0; i < machine.gpus.size(); ++i) {
-    if (machine.gpus[i].bdf == bdf) return static_cast<int>(i);
-  }
-  return -1;
-}
-
-// Adds a link, or its count where both ends state the same link.
-void merge(const GpuLink& link, std::vector<GpuLink>* links) {
-  for (GpuLink& other : *links) {
-    if (other.gpu != link.gpu || other.target != link.target) continue;
-    other.count = std::max(other.count, link.count);
-    return;
-  }
-  links->push_back(link);
-}
-
-// Returns the links as one GPU states them, each target once.
-std::vector<GpuLink> links_from(const Machine& machine, int gpu) {
-  const Gpu& one = machine.gpus[static_cast<size_t>(gpu)];
-  std::vector<GpuLink> links;
-  auto add = [&](To to, int target, int count) {
-    for (GpuLink& other : links) {
-      if (other.to != to || other.target != target) continue;
-      other.count += count;
-      return;
-    }
-    links.push_back({to, gpu, target, count});
-  };
-  for (const NvLink& link : one.nvlinks) {
-    if (link.to == NvLink::To::kSwitch) add(To::kSwitch, -1, link.count);
-    if (link.to == NvLink::To::kCpu) add(To::kCpu, one.at.numa, link.count);
-    if (link.to != NvLink::To::kGpu || !link.gpu) continue;
-    const int target = index_of(machine, *link.gpu);
-    if (target >= 0 && target != gpu) add(To::kGpu, target, link.count);
-  }
-  if (one.c2c_links > 0) add(To::kC2c, one.at.numa, one.c2c_links);
-  return links;
-}
+using To = NvLink::To;
 
 // The switches above a device, the nearest first.
 std::vector<int> switches_above(const Machine& machine, const Attachment& at) {
@@ -59,48 +19,29 @@ std::vector<int> switches_above(const Machine& machine, const Attachment& at) {
 
 }  // namespace
 
-std::vector<GpuLink> links_between_gpus(const Machine& machine) {
-  std::vector<GpuLink> links;
-  for (size_t gpu = 0; gpu < machine.gpus.size(); ++gpu) {
-    for (GpuLink link : links_from(machine, static_cast<int>(gpu))) {
-      if (link.to != To::kGpu) continue;
-      if (link.target < link.gpu) std::swap(link.gpu, link.target);
-      merge(link, &links);
-    }
-  }
-  std::sort(links.begin(), links.end(), [](const GpuLink& a, const GpuLink& b) {
-    return std::tie(a.gpu, a.target) < std::tie(b.gpu, b.target);
-  });
-  return links;
-}
-
-std::string count_text(const GpuLink& link) {
-  return link.count > 0 ? std::to_string(link.count) : "?";
-}
-
-const char* link_name(const Gpu& gpu) {
+std::string gpu_links_text(const Machine& machine, size_t index) {
   constexpr uint16_t kAmd = 0x1002;
-  return gpu.ids.vendor == kAmd ? "xGMI" : "NVLink";
-}
-
-std::string gpu_links_text(const Machine& machine, size_t gpu) {
-  const std::string name = link_name(machine.gpus[gpu]);
-  if (!gpu_links_known(machine, gpu)) return name + " unknown";
-  int to_gpus = 0, peers = 0;
+  const Gpu& gpu = machine.gpus[index];
+  const std::string name = gpu.ids.vendor == kAmd ? "xGMI" : "NVLink";
+  if (!gpu_links_known(machine, index)) return name + " unknown";
   std::string text;
-  auto add = [&](const std::string& kind, int count, const std::string& target) {
-    text +=
-        (text.empty() ? "" : ", ") + kind + (count > 0 ? fmt::format(" x{}", count) : "") + target;
+  const auto add = [&](const std::string& target, std::optional<int> count) {
+    if (!count) return;
+    text += (text.empty() ? "" : ", ") + target + (*count > 0 ? fmt::format(" x{}", *count) : "");
   };
-  for (const GpuLink& link : links_from(machine, static_cast<int>(gpu))) {
-    if (link.to == To::kSwitch) add(name, link.count, "");
-    if (link.to == To::kCpu) add(name, link.count, " CPU");
-    if (link.to == To::kC2c) add("C2C", link.count, "");
-    if (link.to != To::kGpu) continue;
-    to_gpus += link.count;
-    ++peers;
+  add(name, links_to(gpu, To::kSwitch));
+  add(name + " to the CPU", links_to(gpu, To::kCpu));
+  if (gpu.c2c_links > 0) add("C2C", gpu.c2c_links);
+  std::string to = name + " to ";
+  for (size_t i = 0; i < machine.gpus.size(); ++i) {
+    const Gpu& other = machine.gpus[i];
+    // A source may state a link at one end only.
+    const auto count =
+        std::max(links_to(gpu, To::kGpu, &other.bdf), links_to(other, To::kGpu, &gpu.bdf));
+    if (i == index || !count) continue;
+    add(to + gpu_label(i), count);
+    to.clear();
   }
-  if (peers > 0) add(name, to_gpus, fmt::format(" to {} GPU{}", peers, peers > 1 ? "s" : ""));
   return text;
 }
 

@@ -9,15 +9,6 @@
 namespace gdr::tools::topo {
 namespace {
 
-std::string joined(const std::vector<std::string>& parts) {
-  std::string text;
-  for (const std::string& part : parts) {
-    if (part.empty()) continue;
-    text += (text.empty() ? "" : "  \u00b7  ") + part;
-  }
-  return text;
-}
-
 std::string host_part(const Machine& machine) {
   if (machine.hosts > 1) {
     return fmt::format("host {} of {}", machine.host.empty() ? "?" : machine.host, machine.hosts);
@@ -45,6 +36,15 @@ std::string gpu_part(const Machine& machine) {
 }
 
 }  // namespace
+
+std::string joined(const std::vector<std::string>& texts) {
+  std::string all;
+  for (const std::string& text : texts) {
+    if (text.empty()) continue;
+    all += (all.empty() ? "" : "  \u00b7  ") + text;
+  }
+  return all;
+}
 
 std::vector<std::string> header_lines(const RailDecision& decision, const std::string& date) {
   const Machine& machine = decision.machine;

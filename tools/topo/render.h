@@ -29,7 +29,7 @@ std::string json_text(const topology::PredictedRails& decision,
 
 // A picture of packages, switches and devices as nested boxes, below a header with `date`, which
 // may be empty; see picture_date(). Every rail has a colour, which its GPU, its HCA port and the
-// line between them share. Below the boxes are the NVLinks between GPUs and a legend.
+// line between them share. Below the boxes is a legend.
 std::string svg_text(const topology::PredictedRails& decision, const std::string& date = "");
 
 }  // namespace gdr::tools::topo

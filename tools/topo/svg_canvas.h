@@ -1,4 +1,4 @@
-// Elements of SVG (Scalable Vector Graphics 1.1), and the parts of the picture below its boxes.
+// Elements of SVG (Scalable Vector Graphics 1.1), and the legend below the boxes of the picture.
 // Text that goes in is cleaned and escaped here.
 #pragma once
 
@@ -32,14 +32,6 @@ void add_line(pugi::xml_node parent, const std::string& path, const std::string&
 std::string number_text(double number);
 
 inline constexpr double kMargin = 24;
-inline constexpr double kRowHeight = 19;
-
-// Returns how wide a picture has to be for draw_links().
-double links_width(const RailDecision& decision);
-
-// Draws the GPUs in a row with the links between them from y down; returns the y of its end. Draws
-// nothing where GPUs have no such links.
-double draw_links(pugi::xml_node svg, const RailDecision& decision, double y);
 
 // Draws what lines and colours mean, and the reasons that they do not show, a sentence each from y
 // down; returns the y of the end.

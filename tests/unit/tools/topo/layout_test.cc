@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "tests/unit/tools/topo/picture.h"
 
 namespace gdr::tools::topo {
@@ -18,24 +20,45 @@ bool contains(const Rect& outer, const Rect& inner) {
          inner.y + inner.height <= outer.y + outer.height;
 }
 
-// Expects cards and tags to lie apart, each either in a frame or out of it, and frames alike.
-void expect_tidy(const Layout& layout) {
+// The upright part of a line, as wide as lines are drawn.
+Rect lane_of(const Layout::Line& line) {
+  const auto [top, bottom] = std::minmax(line.tag.y, line.port.y);
+  return Rect{line.lane_x - 2, top, 4, bottom - top + line.tag.height};
+}
+
+// Expects cards to lie apart, each either in a box or out of it, and boxes alike; and lines beside
+// the boxes, no two in one place, from a strip of the GPU's card to one of the HCA's.
+void expect_tidy(const RailDecision& decision) {
+  const Layout layout = lay_out(decision);
   std::vector<Rect> cards = layout.gpus;
   cards.insert(cards.end(), layout.hcas.begin(), layout.hcas.end());
-  for (const Layout::Tag& tag : layout.tags) cards.push_back(tag.rect);
-  const Rect picture{0, 0, layout.width, layout.height};
+  const Rect picture{0, 0, layout.width, layout.bottom};
   for (size_t i = 0; i < cards.size(); ++i) {
     EXPECT_GT(cards[i].width, 0);
     EXPECT_TRUE(contains(picture, cards[i]));
     for (size_t j = 0; j < i; ++j) EXPECT_FALSE(overlap(cards[i], cards[j])) << i << " " << j;
   }
-  for (size_t i = 0; i < layout.frames.size(); ++i) {
-    const Rect& frame = layout.frames[i].rect;
-    EXPECT_TRUE(contains(picture, frame));
-    for (const Rect& card : cards) EXPECT_TRUE(contains(frame, card) || !overlap(frame, card));
+  for (size_t i = 0; i < layout.boxes.size(); ++i) {
+    const Rect& box = layout.boxes[i].rect;
+    EXPECT_TRUE(contains(picture, box));
+    for (const Rect& card : cards) EXPECT_TRUE(contains(box, card) || !overlap(box, card));
     for (size_t j = 0; j < i; ++j) {
-      const Rect& earlier = layout.frames[j].rect;
-      EXPECT_TRUE(contains(earlier, frame) || !overlap(earlier, frame)) << i << " " << j;
+      const Rect& earlier = layout.boxes[j].rect;
+      EXPECT_TRUE(contains(earlier, box) || !overlap(earlier, box)) << i << " " << j;
+    }
+  }
+  for (size_t i = 0; i < layout.lines.size(); ++i) {
+    const Layout::Line& line = layout.lines[i];
+    EXPECT_TRUE(contains(layout.gpus[line.pair.gpu], line.tag));
+    EXPECT_TRUE(contains(
+        layout.hcas[static_cast<size_t>(decision.plan.rails[line.pair.rail].port.hca)], line.port));
+    const Rect lane = lane_of(line);
+    EXPECT_TRUE(contains(picture, lane));
+    for (const Layout::Box& box : layout.boxes) EXPECT_FALSE(overlap(box.rect, lane));
+    for (const Rect& card : cards) EXPECT_FALSE(overlap(card, lane));
+    for (size_t j = 0; j < i; ++j) {
+      EXPECT_FALSE(overlap(lane_of(layout.lines[j]), lane)) << i << " " << j;
+      EXPECT_FALSE(overlap(layout.lines[j].tag, line.tag)) << i << " " << j;
     }
   }
 }
@@ -43,35 +66,22 @@ void expect_tidy(const Layout& layout) {
 TEST(Layout, KnownMachines_LieInThePictureAndApart) {
   for (const Machine& machine :
        {two_sockets_with_switches(), flat(16, 32), flat(1, 9), lopsided()}) {
-    expect_tidy(lay_out(scene_of(machine)));
+    expect_tidy(scene_of(machine));
   }
 }
 
 TEST(Layout, RandomMachines_LieInThePictureAndApart) {
   for (unsigned seed = 1; seed <= 40; ++seed) {
     SCOPED_TRACE(seed);
-    expect_tidy(lay_out(scene_of(random_picture(seed))));
+    expect_tidy(scene_of(random_picture(seed)));
   }
-}
-
-TEST(Layout, NumaNodeWithoutDevices_IsASmallBox) {
-  Machine machine = two_sockets_with_switches();
-  for (int i = 2; i < 6; ++i) machine.numa_nodes.push_back(NumaNode{i, i % 2, ""});
-  Layout layout = lay_out(scene_of(machine));
-  int empty = 0;
-  for (const Layout::Frame& frame : layout.frames) {
-    if (frame.kind != TreeNode::Kind::kNumaNode || frame.rect.height > 60) continue;
-    EXPECT_LT(frame.rect.width, 200);
-    ++empty;
-  }
-  EXPECT_EQ(empty, 4);
 }
 
 TEST(Layout, HcaOfAGpuBesideIt_LiesBelowIt) {
-  Layout layout = lay_out(scene_of(flat(4, 4)));
-  for (int i = 0; i < 4; ++i) {
-    EXPECT_EQ(layout.gpus[i].x, layout.hcas[i].x);
+  const Layout layout = lay_out(scene_of(flat(4, 4)));
+  for (size_t i = 0; i < 4; ++i) {
     EXPECT_GT(layout.hcas[i].y, layout.gpus[i].y);
+    if (i < 3) EXPECT_LT(layout.hcas[i].y, layout.gpus[i + 1].y);
   }
 }
 

@@ -18,17 +18,6 @@ Machine linked(std::vector<NvLink> links) {
   return machine;
 }
 
-TEST(LinksBetweenGpus, LinkThatBothEndsState_IsThereOnce) {
-  Machine machine = linked({NvLink{NvLink::To::kSwitch, {}, 5}});
-  machine.gpus[2].nvlinks = {NvLink{NvLink::To::kGpu, machine.gpus[0].bdf, 4}};
-  machine.gpus[0].nvlinks.push_back(NvLink{NvLink::To::kGpu, machine.gpus[2].bdf, 4});
-  const std::vector<GpuLink> links = links_between_gpus(machine);
-  ASSERT_EQ(links.size(), 1u);
-  EXPECT_EQ(links[0].gpu, 0);
-  EXPECT_EQ(links[0].target, 2);
-  EXPECT_EQ(count_text(links[0]), "4");
-}
-
 TEST(GpuLinksText, EveryKind_IsShort) {
   Machine machine =
       linked({NvLink{NvLink::To::kSwitch, {}, 10}, NvLink{NvLink::To::kSwitch, {}, 8}});
@@ -37,8 +26,9 @@ TEST(GpuLinksText, EveryKind_IsShort) {
   EXPECT_EQ(gpu_links_text(machine, 1), "");
   machine = linked({NvLink{NvLink::To::kGpu, machine.gpus[1].bdf, 2},
                     NvLink{NvLink::To::kGpu, machine.gpus[2].bdf, 4}});
-  EXPECT_EQ(gpu_links_text(machine, 0), "NVLink x6 to 2 GPUs");
-  EXPECT_EQ(gpu_links_text(linked({NvLink{NvLink::To::kCpu, {}, 0}}), 0), "NVLink CPU");
+  EXPECT_EQ(gpu_links_text(machine, 0), "NVLink to GPU1 x2, GPU2 x4");
+  EXPECT_EQ(gpu_links_text(machine, 1), "NVLink to GPU0 x2");  // stated by GPU0 alone
+  EXPECT_EQ(gpu_links_text(linked({NvLink{NvLink::To::kCpu, {}, 0}}), 0), "NVLink to the CPU");
   machine = flat(2, 0);
   EXPECT_EQ(gpu_links_text(machine, 0), "NVLink unknown");
   machine.gpus[0].ids.vendor = 0x1002;
