@@ -1,4 +1,4 @@
-// C70: events for NCCL's profiler; C90: no profiler.
+// C70: events for NCCL's profiler.
 #include <cstdlib>
 #include <deque>
 #include <mutex>
@@ -136,20 +136,6 @@ void profiler_events(Session& s) {
   s.skip("the plugin reports no events to the profiler");
 }
 
-// NCCL always passes a callback to init, and phandles that are not null (src/plugin/net.cc and
-// src/transport/net.cc of 2.26 to 2.30). Its own back ends pass none to its InfiniBand transport.
-void no_profiler(Session& s) {
-  s.load();
-  s.need(s.contract().profiler, "profiler callback");
-  InitArguments settings = s.settings();
-  settings.profiler = nullptr;
-  s.open(settings);
-  ExchangeStyle style;
-  style.phandle = [] { return nullptr; };
-  auto connections = open_connections(s, {{0, 1}, {1, 0}});
-  exchange_all(s, connections, {single(10), single(0), single(100000)}, style);
-  s.meet("all data has arrived");
-}
 }  // namespace
 
 ConformanceCases profiler_cases() {
@@ -158,11 +144,6 @@ ConformanceCases profiler_cases() {
        "each event (v10) is started with the phandle of a request and, where the profiler recorded "
        "it, stopped exactly once",
        2, &profiler_events},
-      {.id = "C90-no-profiler",
-       .clause = "init without a profiler callback (v10), and null phandles, do not crash",
-       .ranks = 2,
-       .run = &no_profiler,
-       .beyond = true},
   };
 }
 
