@@ -40,6 +40,7 @@ SlurmdParameters=config_overrides
 ReturnToService=2
 NodeName={host} NodeAddr=127.0.0.1 CPUs={cpus} State=UNKNOWN
 PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+{more}
 """
 
 
@@ -63,9 +64,9 @@ def free_ports(count):
 
 
 class OneNodeSlurm:
-    """Started by `with`; `environment` is for programs that use the cluster."""
+    """Started by `with`; `environment` is for programs that use the cluster, `more` further lines of slurm.conf."""
 
-    def __init__(self, folder, cpus):
+    def __init__(self, folder, cpus, more=""):
         self.folder = pathlib.Path(folder)
         self._daemons = []
         host = socket.gethostname().split(".")[0]
@@ -77,7 +78,7 @@ class OneNodeSlurm:
         key.chmod(0o400)
         configuration = self.folder / "slurm.conf"
         configuration.write_text(_CONFIGURATION.format(host=host, folder=self.folder, cpus=cpus,
-                                                       ports=free_ports(2)))
+                                                       ports=free_ports(2), more=more))
         self.environment = {**os.environ, "SLURM_CONF": str(configuration)}
         self.environment["PATH"] = os.environ.get("PATH", "") + ":" + _DAEMON_PATH
 
@@ -90,7 +91,7 @@ class OneNodeSlurm:
             self._wait((self.folder / "munge.sock").exists, "munged made no socket")
             self._start("slurmctld", "-D", "-i")
             self._start("slurmd", "-D")
-            self._wait(lambda: self._state() == "idle", "the node did not become idle")
+            self._wait(lambda: self.state() == "idle", "the node did not become idle")
         except BaseException:
             self.__exit__()
             raise
@@ -112,7 +113,7 @@ class OneNodeSlurm:
                 [shutil.which(command[0], path=path), *command[1:]], env=self.environment,
                 stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT))
 
-    def _state(self):
+    def state(self):
         done = subprocess.run(["sinfo", "--noheader", "--format=%t"], env=self.environment,
                               capture_output=True, text=True, check=False)
         return done.stdout.strip()
