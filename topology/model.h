@@ -28,6 +28,9 @@ struct PciIds {
 struct PciLink {
   double gt_per_s = 0;  // gigatransfers per second of one lane: 16 for PCIe 4.0
   int width = 0;        // lanes; 255, which NCCL takes for a number, where the kernel knows none
+  // Whether the speed is what NCCL takes for a text in its topology file that it does not know, and
+  // says nothing of the hardware.
+  bool is_speed_assumed = false;
   bool operator==(const PciLink&) const = default;
 };
 
@@ -179,6 +182,9 @@ struct Machine {
   std::vector<Switch> switches;
   std::vector<Gpu> gpus;  // gpus[i] is called GPU<i>
   std::vector<Hca> hcas;
+  // How many functions of a file may be GPUs or HCAs: it lacks their class, which NCCL takes from
+  // /sys of the machine.
+  int unclassified = 0;
   bool gpu_links_known = false;  // whether a GPU without entries in nvlinks and c2c_links has none
 };
 

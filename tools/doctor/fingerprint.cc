@@ -42,7 +42,8 @@ std::string known_number(size_t number, const char* format = "{}") {
 }
 
 std::string link_text(const PciLink& link) {
-  return link.gt_per_s > 0 && link.width > 0 ? topo::pci_link_text(link) : "";
+  const bool is_known = link.gt_per_s > 0 && link.width > 0 && !link.is_speed_assumed;
+  return is_known ? topo::pci_link_text(link) : "";
 }
 
 std::string ids_text(const topology::PciIds& ids) {

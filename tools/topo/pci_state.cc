@@ -28,8 +28,10 @@ topology::PciLink current_link(const fs::path& folder) {
 }
 
 PciState read_state(const fs::path& folder) {
+  const auto function = topology::pci_function(folder);
   return PciState{current_link(folder), max_read_request(topology::read_config(folder)),
-                  largest_bar(file_content(folder / "resource").value_or(""))};
+                  largest_bar(file_content(folder / "resource").value_or("")),
+                  function ? function->link : topology::PciLink{}};
 }
 
 }  // namespace

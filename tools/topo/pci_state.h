@@ -17,6 +17,8 @@ struct PciState {
   topology::PciLink current;  // what the link runs at; 0: unknown
   int max_read_request = 0;   // Max_Read_Request_Size in bytes; 0: unknown
   uint64_t largest_bar = 0;   // size in bytes; 0: unknown
+  // What the function and its slot support, whatever a topology file states; 0: unknown.
+  topology::PciLink best = {};
   bool operator==(const PciState&) const = default;
 };
 

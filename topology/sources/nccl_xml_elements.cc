@@ -123,10 +123,11 @@ std::string odd_speed(const pugi::xml_node& pci) {
 }
 
 PciLink link_of(const pugi::xml_node& pci) {
-  const double speed = !odd_speed(pci).empty() ? 8 : gt_per_s(pci.attribute("link_speed").value());
+  const bool is_odd = !odd_speed(pci).empty();
+  const double speed = is_odd ? 8 : gt_per_s(pci.attribute("link_speed").value());
   int width = xml_int(pci, "link_width");
   // NCCL assumes what is missing of the two, so what is there counts.
-  return PciLink{speed, width > 0 && width <= 255 ? width : 0};
+  return PciLink{speed, width > 0 && width <= 255 ? width : 0, is_odd};
 }
 
 Result<std::vector<Gpu>> gpus_of(const XmlFile& xml, const pugi::xml_node& pci) {

@@ -46,7 +46,8 @@ int mbps_of_ports(const Hca& hca) {
   return mbps;
 }
 
-std::vector<Linked> linked_devices(const RailDecision& decision) {
+std::vector<Linked> linked_devices(const Host& host) {
+  const RailDecision& decision = decision_of(host);
   const Machine& machine = decision.machine;
   std::vector<Linked> devices;
   for (size_t i = 0; i < machine.gpus.size(); ++i) {
@@ -68,6 +69,11 @@ std::vector<Linked> linked_devices(const RailDecision& decision) {
         (one.at.parent < 0 ? 0 : 1) + (carries_gpu(machine, static_cast<int>(i)) ? 2 : 0);
     devices.push_back({LinkedKind::kSwitch, "PCIe switch " + one.bdf.to_string(), one.bdf, one.ids,
                        one.class_code, "", role, one.link, 0});
+  }
+  // The machine may be that of NCCL_TOPO_FILE, which says what NCCL takes, and not what there is.
+  for (Linked& one : devices) {
+    const PciLink best = state_of(host, one.bdf).best;
+    if (best.gt_per_s > 0 && best.width > 0) one.link = best;
   }
   return devices;
 }
@@ -91,7 +97,8 @@ struct Quantity {
 
 constexpr Quantity kQuantities[] = {
     {FindingKind::kPcieWidth, [](const PciLink& link) { return double(link.width); }, "x{}"},
-    {FindingKind::kPcieSpeed, [](const PciLink& link) { return link.gt_per_s; }, "{} GT/s"}};
+    {FindingKind::kPcieSpeed,
+     [](const PciLink& link) { return link.is_speed_assumed ? 0 : link.gt_per_s; }, "{} GT/s"}};
 
 std::string words_of(const Quantity& quantity, double value) {
   return fmt::format(fmt::runtime(quantity.format), value);
@@ -165,7 +172,7 @@ void compare_with_current(const Quantity& quantity, const Linked& device, const 
 }  // namespace
 
 void judge_pcie_links(const Host& host, Findings* found) {
-  const std::vector<Linked> devices = linked_devices(decision_of(host));
+  const std::vector<Linked> devices = linked_devices(host);
   for (const Linked& device : devices) {
     const PciLink current = state_of(host, device.bdf).current;
     for (const Quantity& one : kQuantities) {
