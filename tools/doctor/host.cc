@@ -144,10 +144,17 @@ Observation unknown_topology(const Host& host) {
                  needs_sys(host));
 }
 
+bool shows_devices(const Host& host) {
+  return is_listable(host.path("/sys/bus/pci/devices")) || is_listable(host.path("/sys/class"));
+}
+
+Observation ok_without(const Host& host, std::string subject, std::string evidence) {
+  if (shows_devices(host)) return ok(std::move(subject), std::move(evidence));
+  return nothing_on(host, "");
+}
+
 Observation nothing_on(const Host& host, std::string evidence) {
-  if (is_listable(host.path("/sys/bus/pci/devices")) || is_listable(host.path("/sys/class"))) {
-    return nothing(std::move(evidence));
-  }
+  if (shows_devices(host)) return nothing(std::move(evidence));
   return unknown("", "/sys cannot be read, so that GPUs and HCAs would not be seen",
                  needs_sys(host));
 }

@@ -83,6 +83,12 @@ std::string needs_sys(const Host& host);
 // What a check says where it needs the topology, and that could not be read.
 Observation unknown_topology(const Host& host);
 
+// Whether /sys can be read: without it, no GPU and no HCA means that they are unknown.
+bool shows_devices(const Host& host);
+
+// What a check says where all is well only since it sees no GPU or no HCA.
+Observation ok_without(const Host& host, std::string subject, std::string evidence);
+
 // What a check says where the machine has none of the devices that it is about. Without a readable
 // /sys that is kUnknown, as the devices would not be seen.
 Observation nothing_on(const Host& host, std::string evidence);

@@ -153,7 +153,9 @@ Observations run_verbs_library(const Host& host) {
   }
   if (host.libraries.verbs.empty()) {
     const std::string evidence = "the loader finds no libibverbs.so.1";
-    if (rdma_device_names(host).empty()) return {ok("", evidence + ", and there is no HCA")};
+    if (rdma_device_names(host).empty()) {
+      return {ok_without(host, "", evidence + ", and there is no HCA")};
+    }
     return {failure("", evidence, kInstallVerbs)};
   }
   const LibraryFile& verbs = host.libraries.verbs.front();

@@ -97,8 +97,8 @@ void judge_overridden(const Host& host, const std::string& file, Observations* s
   }
   const std::string shown = config::printable(file);
   if (names.empty()) {
-    seen->push_back(
-        ok(shown, fmt::format("it sets {} variables of NCCL or the plugin", set.size())));
+    seen->push_back(ok(shown, fmt::format("it sets {} variable{} of NCCL or the plugin", set.size(),
+                                          set.size() == 1 ? "" : "s")));
   } else {
     seen->push_back(ok(shown, "the environment or another file overrides " + names));
   }
@@ -145,6 +145,9 @@ void judge_conf_file(const Host& host, const std::string& file, Observations* se
 Observations run_nccl_conf(const Host& host) {
   Observations seen;
   for (const std::string& file : conf_files(host)) judge_conf_file(host, file, &seen);
+  if (seen.empty() && !host.exists("/etc")) {
+    return {unknown("", "there is no /etc", "copy /etc from the machine")};
+  }
   if (seen.empty()) seen.push_back(ok("", "there is no configuration file of NCCL"));
   return seen;
 }

@@ -43,7 +43,9 @@ void judge_entries(const Host& host, Observations* seen) {
 // A setting by which NCCL does without HCAs, which is right where there are none.
 Observation without_rdma(const Host& host, const char* name, const std::string& effect) {
   const std::string evidence = fmt::format("{}: {}", value_text(host, name), effect);
-  if (rdma_device_names(host).empty()) return ok(name, evidence + "; there is no HCA here");
+  if (rdma_device_names(host).empty()) {
+    return ok_without(host, name, evidence + "; there is no HCA here");
+  }
   return failure(name, evidence, unset_text(host, name));
 }
 

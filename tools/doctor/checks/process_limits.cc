@@ -75,7 +75,7 @@ Observation judge_memory_lock(const Host& host, const ResourceLimit& limit) {
                       "without it are not exempt");
   }
   if (rdma_device_names(host).empty()) {
-    return ok("", evidence + "; there is no HCA here that would need more");
+    return ok_without(host, "", evidence + "; there is no HCA here that would need more");
   }
   const LibraryFiles& verbs = host.libraries.verbs;
   if (!verbs.empty() && verbs.front().is_software_hca) {
@@ -141,7 +141,8 @@ Observations run_open_files(const Host& host) {
   const std::string evidence =
       fmt::format("this process may have {} open files (/proc/self/limits)",
                   limit->soft == kNoLimit ? "unlimited" : std::to_string(limit->soft));
-  if (rdma_device_names(host).empty() || limit->soft >= kAmpleOpenFiles) return {ok("", evidence)};
+  if (limit->soft >= kAmpleOpenFiles) return {ok("", evidence)};
+  if (rdma_device_names(host).empty()) return {ok_without(host, "", evidence)};
   const bool can_raise = limit->hard >= kUsualOpenFiles && limit->hard > limit->soft;
   const std::string fix =
       can_raise ? "run \"ulimit -n $(ulimit -H -n)\" in the job's script"
@@ -161,7 +162,10 @@ Observations run_shm(const Host& host) {
   const std::string evidence = fmt::format("/dev/shm has {} MiB, {} MiB of them free (statvfs)",
                                            shm.bytes / kShmMiB, shm.free_bytes / kShmMiB);
   const size_t gpus = gpu_count(host);
-  if (gpus == 0) return {ok("", evidence + "; there is no GPU here whose processes would need it")};
+  if (gpus == 0) {
+    return {
+        ok_without(host, "", evidence + "; there is no GPU here whose processes would need it")};
+  }
   if (shm.free_bytes < kLeastFreeShm) {
     if (shm.bytes < kAmpleShm) return {failure("", evidence, shm_fix(host), shm_steps(host, shm))};
     return {failure("", evidence,

@@ -17,7 +17,9 @@ auto conf(const std::string& text) {
 TEST(NcclConf, EachCase_HasItsVerdict) {
   expect_worst<MadeHost>(
       "nccl-conf",
-      {{"no file", [](MadeHost*) {}, Verdict::kOk},
+      {{"no file", [](MadeHost* made) { made->write("/etc/hostname", "a"); }, Verdict::kOk},
+       {"no /etc", [](MadeHost*) {}, Verdict::kUnknown, "", "", "copy /etc"},
+       {"one variable", conf("NCCL_DEBUG=INFO\n"), Verdict::kOk, "", "it sets 1 variable of NCCL"},
        {"good", conf("# comment\n\nNCCL_DEBUG=INFO\nNCCL_IB_HCA=mlx5_0,mlx5_1\n"), Verdict::kOk, "",
         "it sets 2 variables of NCCL or the plugin"},
        {"blanks around the sign", conf("NCCL_DEBUG=INFO\nNCCL_IB_HCA = mlx5_0\n"),

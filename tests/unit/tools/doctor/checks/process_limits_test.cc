@@ -105,6 +105,7 @@ TEST(Shm, EachCase_HasItsVerdict) {
               {"large and full", has_shm(4096, 0), Verdict::kFailure, "", "",
                "remove what is left there", ""},
               {"small without a GPU", has_shm(64, 64, 0), Verdict::kOk},
+              {"small without /sys", without_sys(has_shm(64, 64, 0)), Verdict::kUnknown},
               {"of another machine", [](MadeHost*) {}, Verdict::kUnknown}});
 }
 
