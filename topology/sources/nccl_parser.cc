@@ -143,9 +143,11 @@ class NcclParser {
       if (at_ == text_.size()) return true;
       char c = text_[at_++];
       if (c != '<') {
-        return refuse(
-            element->at, named(c) + ", where NCCL expects the next element",
-            c == '\t' ? "use blanks instead of tabs" : "remove all text between elements");
+        const char* fix = c == '\t' ? "use blanks instead of tabs"
+                          : has_byte_order_mark()
+                              ? "save the file as UTF-8 without a byte order mark"
+                              : "remove all text between elements";
+        return refuse(element->at, named(c) + ", where NCCL expects the next element", fix);
       }
       if (!read_name(&element->name, &c)) return false;
       if (c == '=') {
@@ -157,7 +159,17 @@ class NcclParser {
     }
   }
 
+  // Whether reading ended at the mark of UTF-8 or UTF-16.
+  bool has_byte_order_mark() const {
+    return at_ == 1 && (text_.starts_with("\xef\xbb\xbf") || text_.starts_with("\xff\xfe") ||
+                        text_.starts_with("\xfe\xff"));
+  }
+
   bool read_rest(Element* element, char c) {
+    if (element->name.starts_with("?") || element->name.starts_with("!")) {
+      return refuse(element->at, "<" + element->name + ">, an element to NCCL, does not end",
+                    "remove this line");
+    }
     element->type = element->name.empty() && c == '/' ? Type::kClose : Type::kOpen;
     if (element->type == Type::kOpen && !read_attributes(element, &c)) return false;
     if (c == '/') {
@@ -166,10 +178,8 @@ class NcclParser {
       if (!read_name(element->type == Type::kClose ? &element->name : &ignored, &c)) return false;
     }
     if (c == '>') return true;
-    const bool is_prologue = element->name.starts_with("?") || element->name.starts_with("!");
-    return refuse(
-        at_ - 1, named(c) + " within <" + element->name + ">, where NCCL expects '>'",
-        is_prologue ? "remove this line" : "write the element on one line, with single blanks");
+    return refuse(at_ - 1, named(c) + " within <" + element->name + ">, where NCCL expects '>'",
+                  "write the element on one line, with single blanks");
   }
 
   bool read_attributes(Element* element, char* c) {
@@ -251,7 +261,9 @@ Findings nccl_findings(const std::string& file, const std::vector<NcclDiagnostic
     const auto more = std::count_if(one, diagnostics.end(), is_same) - 1;
     const std::string place = file + ":" + std::to_string(one->line) + ": ";
     const std::string text =
-        one->text + (more > 0 ? " (and in " + std::to_string(more) + " other places)" : "");
+        one->text + (more == 0   ? ""
+                     : more == 1 ? " (and in another place)"
+                                 : " (and in " + std::to_string(more) + " other places)");
     if (one->refused) {
       findings.push_back({FindingKind::kNcclFails, Severity::kError, "",
                           place + "NCCL refuses this as its topology file, and fails: " + text,

@@ -21,27 +21,33 @@ std::string repeated(int count, const std::string& text) {
   return all;
 }
 
-// The last one, "3: a tab, ...", if it is of the kind asked for; "" where NCCL reads everything.
+// The last one, "3: a tab, .... Fix: ...", if it is of the kind asked for; "" where NCCL reads
+// everything.
 std::string last_of(const std::string& text, bool refused) {
   const std::vector<NcclDiagnostic> diagnostics = nccl_diagnostics(text);
   if (diagnostics.empty() || diagnostics.back().refused != refused) return "";
   EXPECT_NE(diagnostics.back().fix, "");
-  return std::to_string(diagnostics.back().line) + ": " + diagnostics.back().text;
+  const NcclDiagnostic& last = diagnostics.back();
+  return std::to_string(last.line) + ": " + last.text + ". Fix: " + last.fix;
 }
 
 TEST(NcclParser, EachKindOfFileThatNcclRefuses_HasItsLine) {
   const std::string pci = "<pci busid=\"0000:10:00.0\"/>\n";
   const std::pair<std::string, const char*> refused[] = {
-      {"<?xml version=\"1.0\"?>\n" + cpu_with(""), "1: '?' within <?xml>"},
-      {"<!DOCTYPE system>\n" + cpu_with(""), "1: <!DOCTYPE> does not end"},
-      {"\xef\xbb\xbf" + cpu_with(""), "1: a byte outside printable ASCII, where"},
+      {"<?xml version=\"1.0\"?>\n" + cpu_with(""),
+       "1: <?xml>, an element to NCCL, does not end. Fix: remove"},
+      {"<!DOCTYPE system>\n" + cpu_with(""),
+       "1: <!DOCTYPE>, an element to NCCL, does not end. Fix: remove"},
+      {"\xff\xfe" + cpu_with(""), "Fix: save the file as UTF-8 without a byte order mark"},
+      {"\xef\xbb\xbf" + cpu_with(""), "Fix: save the file as UTF-8 without a byte order mark"},
+      {"\xc3\xa4" + cpu_with(""), "1: a byte outside printable ASCII, where"},
       {cpu_with("\t" + pci), "3: a tab, where NCCL expects the next element"},
       {cpu_with("<pci\tbusid=\"0000:10:00.0\"/>"), "3: '=' within the first word"},
       {cpu_with("<pci busid=\"0\"\tclass=\"0\"/>"), "3: a tab within <pci>"},
       {cpu_with("<pci busid=\"0\"\n class=\"0\"/>"), "3: the end of the line within <pci>"},
       {cpu_with("<pci busid=\"0\"\r\n class=\"0\"/>"), "3: the end of the line within <pci>"},
       {cpu_with("\n0" + pci), "4: '0', where NCCL expects the next element"},
-      {cpu_with("<![CDATA[x]]>"), "4: </system>, where <cpu> is open"},
+      {cpu_with("<![CDATA[x]]>"), "3: <![CDATA[x]]>, an element to NCCL"},
       {cpu_with("<pci busid= \"0\"/>"), "3: a blank behind '='"},
       {cpu_with("<pci busid = \"0\"/>"), "3: a blank behind '='"},
       {cpu_with("<pci busid=0/>"), "3: '0' behind '='"},
