@@ -39,6 +39,16 @@ bool contains(const std::vector<Bdf>& all, const Bdf& bdf) {
 
 bool is_class(uint32_t class_code, uint32_t base) { return class_code >> 16 == base; }
 
+// Whether a <gpu> without a link has none. NCCL asks NVML about it (ncclTopoGetXmlFromGpu in its
+// src/graph/xml.cc), so a file by hand need not have any. One that NCCL wrote has all, and since
+// 2.21 the host_hash of each <cpu>.
+bool states_gpu_links(const pugi::xml_node& system) {
+  return static_cast<bool>(system.find_node([](const pugi::xml_node& node) {
+    return is_named(node, "nvlink") || is_named(node, "xgmi") || is_named(node, "c2c") ||
+           node.attribute("host_hash");
+  }));
+}
+
 // Copies one host of a file into a Machine. Its functions fail with an error that names the line.
 class NcclXmlReader {
  public:
@@ -269,6 +279,9 @@ Status NcclXmlReader::read_pci(const pugi::xml_node& pci, const Attachment& at) 
     if (Status status = read_gpus(pci, at); !status) return status;
   }
   if (nic && !pci.child("nic").child("net")) add_nic(pci, at);
+  const bool states_devices = has_gpus_ && has_nets_;
+  const bool is_unknown = !gpu && !nic && !pci.attribute("class") && !pci.child("pci");
+  if (is_unknown && !states_devices && !selection_.is_live()) ++machine_.unclassified;
   bool passes_on = !gpu && !nic && is_switch(pci, class_code);
   return read_children(pci, passes_on ? add_switch(pci, *bdf, at) : at);
 }
@@ -305,7 +318,12 @@ Status NcclXmlReader::read_cpu(const pugi::xml_node& cpu) {
   }
   int index = numa_index(&machine_, text == "-1" ? -1 : static_cast<int>(*id));
   NumaNode& node = machine_.numa_nodes[index];
-  if (node.order < 0) node.order = order_++;
+  if (node.order < 0) {
+    node.order = order_++;
+  } else {  // ncclTopoAddCpu in NCCL's src/graph/topo.cc makes a node of each
+    note(cpu, "a second <cpu> with numaid " + text + " is another node to NCCL, far from the first",
+         "move what it contains into the first");
+  }
   if (node.cpus.empty()) node.cpus = cpu.attribute("affinity").value();
   if (machine_.cpu == Cpu{}) {
     machine_.cpu = Cpu{cpu.attribute("arch").value(), cpu.attribute("vendor").value(),
@@ -319,7 +337,7 @@ Result<Machine> NcclXmlReader::read(const pugi::xml_node& system, uint64_t host)
     return [name](const pugi::xml_node& node) { return is_named(node, name); };
   };
   has_gpus_ = static_cast<bool>(system.find_node(named("gpu")));
-  machine_.gpu_links_known = has_gpus_;  // only <pci> with a <gpu> are GPUs then
+  machine_.gpu_links_known = has_gpus_ && states_gpu_links(system);
   for (const pugi::xpath_node& net : system.select_nodes("//nic/net")) {
     nets_.push_back(net.node());
   }
@@ -420,9 +438,21 @@ Findings nccl_file_findings(const std::string& file) {
 Result<std::set<int>> gpus_of_graph(const std::string& file) {
   auto xml = XmlFile::read(file);
   if (!xml) return forward_error(xml);
+  // Its elements are not those of a topology file, and the syntax is.
+  const std::vector<NcclDiagnostic> found = nccl_diagnostics(xml->text());
+  if (!found.empty() && found.back().refused) {
+    return fail(Code::kInvalidArgument, file + ":" + std::to_string(found.back().line) + ": " +
+                                            found.back().text + ". Fix: " + found.back().fix);
+  }
+  const pugi::xml_node graphs = xml->document().child("graphs");
+  if (graphs && xml_int(graphs, "version") != 1) {
+    return xml->error_at(graphs, "<graphs> is not of version 1");
+  }
   std::set<int> gpus;
   for (const pugi::xpath_node& gpu : xml->document().select_nodes("/graphs/graph/channel/gpu")) {
-    gpus.insert(xml_int(gpu.node(), "dev"));
+    // NCCL reads hexadecimal digits from 2.21 on, and no number where there is a rank.
+    const char* dev = gpu.node().attribute("dev").value();
+    if (!gpu.node().attribute("rank")) gpus.insert(static_cast<int>(std::strtol(dev, nullptr, 16)));
   }
   return gpus;
 }

@@ -38,6 +38,7 @@ Result<std::vector<Machine>> nccl_xml_hosts(const std::string& file,
 Findings nccl_file_findings(const std::string& file);
 
 // Returns the GPUs, by NVML's numbers, that a graph of NCCL (NCCL_GRAPH_FILE) has channels over.
+// Fails where NCCL refuses the file.
 Result<std::set<int>> gpus_of_graph(const std::string& file);
 
 // Reads the text of such a file.

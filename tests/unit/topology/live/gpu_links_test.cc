@@ -57,9 +57,12 @@ TEST(GpuLinksWithoutNvml, Load_IsAskedAndUnloaded) {
   EXPECT_FALSE(nvml_is_loaded());
 }
 
-// The clouds' files have no <gpu>.
-TEST(GpuLinksWithoutNvml, LinksOfAFile_AreKnownWhereItHasGpuElements) {
-  const std::pair<const char*, bool> cases[] = {{"<gpu sm='90'/>", true}, {"", false}};
+// The clouds' files have no <gpu>, or one without links, which NCCL fills in.
+TEST(GpuLinksWithoutNvml, LinksOfAFile_AreKnownWhereItStatesSome) {
+  const std::pair<const char*, bool> cases[] = {
+      {"<gpu sm='90'><nvlink target='0000:1b:00.0' count='1' tclass='0x068000'/></gpu>", true},
+      {"<gpu sm='90'/>", false},
+      {"", false}};
   for (const auto& [element, known] : cases) {
     auto machine = nccl_xml_text(
         std::string("<system><cpu numaid='0'><pci busid='0000:1a:00.0' class='0x030200'>") +

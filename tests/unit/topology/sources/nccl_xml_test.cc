@@ -85,6 +85,7 @@ TEST(NcclXml, Read_TwoCpusOfOneNode_AreOne) {
       "<cpu numaid='1' affinity='ff'><pci busid='0000:02:00.0' class='0x020700'/></cpu></system>"));
   EXPECT_EQ(counts_of(machine), (Counts{1, 1, 0, 1}));
   EXPECT_EQ(machine.numa_nodes[0].cpus, "ff");
+  EXPECT_THAT(machine.findings.at(0).text, HasSubstr("a second <cpu> with numaid 1 is another"));
 }
 
 TEST(NcclXml, Read_NetsOfOneName_ArePortsOfOneHca) {
@@ -138,6 +139,20 @@ TEST(NcclXml, Read_ClassesOfFunctions_DecideWhatTheyAre) {
 }
 
 // A virtual machine does not see its NVSwitches, and NCCL then takes the target for one.
+// NCCL asks NVML where a <gpu> has no link, and wrote all links where the file has a host_hash.
+TEST(NcclXml, Read_GpusWithoutLinks_HaveNoneOnlyInAFileThatStatesLinks) {
+  const std::string gpu = "<pci busid='0000:01:00.0' class='0x030200'><gpu sm='90'/></pci>";
+  const std::string other = "<pci busid='0000:02:00.0'><gpu sm='90'>" +
+                            std::string("<nvlink target='0000:03:00.0' tclass='0x030200'/>") +
+                            "</gpu></pci>";
+  EXPECT_FALSE(checked(in_cpu(gpu)).gpu_links_known);
+  EXPECT_TRUE(checked(in_cpu(gpu + other)).gpu_links_known);
+  EXPECT_TRUE(
+      checked(nccl_xml_text("<system><cpu numaid='0' host_hash='0x1'>" + gpu + "</cpu></system>"))
+          .gpu_links_known);
+  EXPECT_FALSE(checked(in_cpu("<pci busid='0000:01:00.0' class='0x030200'/>")).gpu_links_known);
+}
+
 TEST(NcclXml, Read_NvLinkWithoutClass_LeadsToAGpuOfTheFileOrToASwitch) {
   Machine machine = checked(in_cpu(
       "<pci busid='0000:01:00.0' class='0x030200'><gpu sm='70'><nvlink target='0000:02:00.0'/>"
@@ -271,7 +286,7 @@ TEST(NcclXml, Read_WhatNcclReadsInAnotherWay_IsAFinding) {
   }
   const Machine slow =
       checked(in_cpu("<pci busid='0000:1b:00.0' class='0x030200' link_speed='32.0 GT/s'/>"));
-  EXPECT_EQ(slow.gpus.at(0).link.gt_per_s, 8);
+  EXPECT_EQ(slow.gpus.at(0).link, (PciLink{8, 0, true}));
 }
 
 // Where the file lists only the virtual NIC, that is what NCCL used.
