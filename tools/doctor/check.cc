@@ -54,6 +54,10 @@ Observation observation_of(const Finding& finding) {
   if (finding.kind == FindingKind::kRailShare || finding.kind == FindingKind::kNcclChoice) {
     seen.cost = Cost::kHalves;
   }
+  // A text that NCCL reads in another way than it looks may cost nothing; a file that it refuses
+  // ends every job. The cost is the same whichever check looked at the file.
+  if (finding.kind == FindingKind::kTopologyFile) seen.cost = Cost::kRisk;
+  if (finding.kind == FindingKind::kNcclFails) seen.cost = Cost::kStops;
   return seen;
 }
 

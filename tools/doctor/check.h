@@ -63,6 +63,8 @@ struct InFile {
   bool needs_gpu = false, needs_hca = false;  // without one, the check is about nothing there
   const char* what = "";                      // "the width of any PCIe link"
   bool (*is_shown)(const topology::Machine& machine) = nullptr;  // null: always
+  // Adds what is wrong with the file itself; null: nothing.
+  void (*judge_file)(const Host& host, Observations* seen) = nullptr;
 };
 
 struct Check {

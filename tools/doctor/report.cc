@@ -1,5 +1,6 @@
 #include "tools/doctor/report.h"
 
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +18,12 @@ Observation not_in_file(const std::string& what) {
 
 // Of a file in which nothing is wrong.
 Observation of_silent_file(const InFile& shown, const Machine& machine) {
+  if (machine.unclassified > 0 && (shown.needs_gpu || shown.needs_hca)) {
+    return not_in_file(
+        fmt::format("which devices there are: {} <pci> have no class, which NCCL "
+                    "takes from /sys of the machine",
+                    machine.unclassified));
+  }
   if (shown.needs_gpu && machine.gpus.empty()) return nothing("the file shows no GPU");
   if (shown.needs_hca && machine.hcas.empty()) return nothing("the file shows no HCA");
   const bool is_shown = shown.is_shown == nullptr || shown.is_shown(machine);
@@ -27,6 +34,7 @@ Observation of_silent_file(const InFile& shown, const Machine& machine) {
 Observations observations_in_file(const Check& check, const Host& host) {
   if (!check.in_file.has_value()) return {not_in_file("it")};
   Observations seen = findings_of(host, check.kinds);
+  if (check.in_file->judge_file != nullptr) check.in_file->judge_file(host, &seen);
   for (const Finding& note : host.inspection->decision.findings) {
     const bool is_own = std::count(check.kinds.begin(), check.kinds.end(), note.kind) > 0;
     if (note.severity == Severity::kInfo && is_own) seen.push_back(ok(note.subject, note.text));

@@ -40,20 +40,26 @@ void judge_topology(Host* host) {
   host->findings.clear();
   if (!host->inspection.has_value()) return;
   for (auto judge : {judge_pcie_links, judge_nvlinks, judge_port_states, judge_port_speeds,
-                     judge_link_layers, judge_registration, judge_rails, judge_rail_shares,
-                     judge_reach, judge_nccl_choices, judge_missing_gpus, judge_numa_nodes}) {
+                     judge_link_layers, judge_registration, judge_numa_nodes}) {
     judge(*host, &host->findings);
+  }
+  for (auto judge :
+       {judge_rails, judge_rail_shares, judge_reach, judge_nccl_choices, judge_missing_gpus}) {
+    // Where some GPUs or HCAs may be unknown, rails cannot be judged.
+    if (machine_of(*host).unclassified == 0) judge(*host, &host->findings);
   }
   for (const Finding& finding : decision_of(*host).findings) {
     // judge_port_speeds() judges slow links with more care, and nccl_variables.cc the file that
     // NCCL reads.
-    const bool is_of_file =
-        finding.kind == FindingKind::kTopologyFile || finding.kind == FindingKind::kNcclFails;
     const bool is_judged =
         (finding.kind == FindingKind::kSlowLink && !machine_of(*host).gpus.empty()) ||
-        (is_of_file && host->file.empty());
+        is_of_nccl_file(finding);
     if (finding.severity != Severity::kInfo && !is_judged) host->findings.push_back(finding);
   }
+}
+
+bool is_of_nccl_file(const Finding& finding) {
+  return finding.kind == FindingKind::kTopologyFile || finding.kind == FindingKind::kNcclFails;
 }
 
 topo::PciState state_of(const Host& host, const std::optional<Bdf>& bdf) {
@@ -91,6 +97,10 @@ bool is_unused_second_port(const Machine& machine, PortRef port) {
            position_of(hca, other) == at;
   });
   return first_is_up && !peer_is_up;
+}
+
+bool has_unknown_node(const Machine& machine, const Attachment& at) {
+  return at.numa < 0 || machine.numa_nodes[static_cast<size_t>(at.numa)].id < 0;
 }
 
 std::map<int, std::vector<int>> rails_by_hca(const topology::RailPlan& plan) {

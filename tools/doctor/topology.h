@@ -52,6 +52,9 @@ void judge_nccl_choices(const Host& host, Findings* found);  // after all that m
 void judge_missing_gpus(const Host& host, Findings* found);
 void judge_numa_nodes(const Host& host, Findings* found);
 
+// Whether the decision has the finding from NCCL's topology file, which nccl_variables.cc judges.
+bool is_of_nccl_file(const Finding& finding);
+
 // Returns the state of a function; all of it is unknown where sysfs does not show it.
 topo::PciState state_of(const Host& host, const std::optional<Bdf>& bdf);
 
@@ -65,6 +68,9 @@ std::string hca_name(const Machine& machine, size_t hca);  // "mlx5_3 (0000:b1:0
 // Whether the port is down as one that is not in use: the first port of its card is up, and the
 // second port of every card of the model is down. Such ports are mostly not cabled.
 bool is_unused_second_port(const Machine& machine, PortRef port);
+
+// Whether the device is on no node, or on one whose number the source does not state.
+bool has_unknown_node(const Machine& machine, const Attachment& at);
 
 // Returns the positions in RailPlan::rails by HCA; HCAs without a rail are left out.
 std::map<int, std::vector<int>> rails_by_hca(const topology::RailPlan& plan);

@@ -47,22 +47,21 @@ ReachRemedy reach_remedy(const RailDecision& decision, const std::vector<size_t>
           *level != PathClass::kSys};
 }
 
-bool has_unknown_numa(const Machine& machine, const topology::Attachment& at) {
-  return at.numa < 0 || machine.numa_nodes[static_cast<size_t>(at.numa)].id < 0;
+// Whether the NUMA nodes of the GPU and its rail are known.
+bool has_known_nodes(const RailDecision& decision, size_t gpu) {
+  const Machine& machine = decision.machine;
+  const Hca& hca = hca_of(machine, decision.plan.first_rail_of(gpu)->port);
+  return !has_unknown_node(machine, machine.gpus[gpu].at) && !has_unknown_node(machine, hca.at);
 }
 
 // Where a GPU and its rail meet, in words.
 const char* meeting_text(const RailDecision& decision, size_t gpu) {
-  const Machine& machine = decision.machine;
-  const topology::PortRef port = decision.plan.first_rail_of(gpu)->port;
   switch (decision.plan.gpus[gpu].path) {
     case PathClass::kPhb:
       return "GPU and HCA meet only at the CPU (PHB)";
     case PathClass::kSys:
-      return has_unknown_numa(machine, machine.gpus[gpu].at) ||
-                     has_unknown_numa(machine, hca_of(machine, port).at)
-                 ? "the NUMA node of GPU or HCA is unknown (SYS)"
-                 : "GPU and HCA are on different NUMA nodes (SYS)";
+      return has_known_nodes(decision, gpu) ? "GPU and HCA are on different NUMA nodes (SYS)"
+                                            : "the NUMA node of GPU or HCA is unknown (SYS)";
     default:
       return "GPU and HCA are too far apart";
   }
@@ -82,8 +81,11 @@ std::string fix_of_reach(const topo::Inspection& inspection, PathClass path,
   std::string fix = remedy.line;
   if (remedy.setting != Setting::kLevel) return fix;
   if (!remedy.advised) {
-    fix = "an HCA on the GPU's NUMA node; " + remedy.line +
-          " allows it as it is, mostly slower than host memory";
+    const bool is_known = std::all_of(gpus.begin(), gpus.end(),
+                                      [&](size_t gpu) { return has_known_nodes(decision, gpu); });
+    fix = std::string(is_known ? "an HCA on the GPU's NUMA node; "
+                               : "state the NUMA node (nccl-gdr doctor --check numa); ") +
+          remedy.line + " allows it as it is, mostly slower than host memory";
   } else if (path == PathClass::kPhb) {
     fix += ", and measure both: across some CPUs, host memory is faster";
   }

@@ -125,33 +125,6 @@ std::optional<std::string> file_of(const Host& host, const char* name) {
   return host.path(*file).string();
 }
 
-// NCCL creates no communicator where it fails on a file.
-Observation stopping_if_failed(Observation seen) {
-  if (seen.verdict == Verdict::kFailure) seen.cost = Cost::kStops;
-  return seen;
-}
-
-// NCCL reads the file of nvidia-topologyd where the variable is unset (ncclTopoGetSystem in its
-// src/graph/topo.cc).
-void judge_topology_file(const Host& host, Observations* seen) {
-  constexpr char kName[] = "NCCL_TOPO_FILE";
-  const topology::ReadOptions defaults;
-  const std::optional<std::string> named = file_of(host, kName);
-  const std::string file = named.value_or(host.path(defaults.default_topology_file).string());
-  std::error_code error;
-  if (!host.file.empty()) return;  // the file is judged, and not what its machine reads
-  if (std::filesystem::is_regular_file(file, error)) {
-    for (Finding& one : topology::nccl_file_findings(file)) {
-      if (named.has_value()) one.subject = kName;
-      seen->push_back(stopping_if_failed(observation_of(one)));
-    }
-  } else if (named.has_value()) {
-    seen->push_back(warning(
-        kName, value_text(host, kName) + ": there is no such file, and NCCL goes on without it",
-        unset_text(host, kName) + ", or create the file"));
-  }
-}
-
 // NCCL takes the channels of this file as they are, and fails where a GPU of it is not in the job
 // (ncclTopoGetChannelFromXml in its src/graph/search.cc).
 void judge_graph_file(const Host& host, Observations* seen) {
@@ -164,13 +137,15 @@ void judge_graph_file(const Host& host, Observations* seen) {
   const Result<std::set<int>> gpus = topology::gpus_of_graph(*file);
   const auto known = static_cast<int>(gpu_count(host));
   const int last = gpus && !gpus->empty() ? *gpus->rbegin() : -1;
-  std::string why = gpus ? "" : gpus.error().text;
+  const TextAndFix failed = split_fix(gpus ? "" : gpus.error().text);
+  std::string why = failed.text;
   if (known > 0 && last >= known) {
     why = fmt::format("its channels use GPU{}, and this machine has {} GPUs", last, known);
   }
   if (!why.empty()) {
     seen->push_back(
-        stopping_if_failed(failure(kName, value_text(host, kName) + ": NCCL fails: " + why, fix)));
+        at_cost(Cost::kStops, failure(kName, value_text(host, kName) + ": NCCL fails: " + why,
+                                      failed.fix.empty() ? fix : failed.fix + ", or " + fix)));
     return;
   }
   seen->push_back(warning(kName,
@@ -239,6 +214,32 @@ std::vector<Contradiction> contradictions(const Host& host) {
 
 }  // namespace
 
+// NCCL reads the file of nvidia-topologyd where the variable is unset (ncclTopoGetSystem in its
+// src/graph/topo.cc).
+void judge_topology_file(const Host& host, Observations* seen) {
+  constexpr char kName[] = "NCCL_TOPO_FILE";
+  if (!host.file.empty()) {  // what its machine reads is unknown
+    for (const Finding& one : decision_of(host).findings) {
+      if (is_of_nccl_file(one)) seen->push_back(observation_of(one));
+    }
+    return;
+  }
+  const topology::ReadOptions defaults;
+  const std::optional<std::string> named = file_of(host, kName);
+  const std::string file = named.value_or(host.path(defaults.default_topology_file).string());
+  std::error_code error;
+  if (std::filesystem::is_regular_file(file, error)) {
+    for (Finding& one : topology::nccl_file_findings(file)) {
+      if (named.has_value()) one.subject = kName;
+      seen->push_back(observation_of(one));
+    }
+  } else if (named.has_value()) {
+    seen->push_back(warning(
+        kName, value_text(host, kName) + ": there is no such file, and NCCL goes on without it",
+        unset_text(host, kName) + ", or create the file"));
+  }
+}
+
 Observations run_nccl_variables(const Host& host) {
   const config::Description description = config::describe(host.environment);
   Observations seen;
@@ -256,8 +257,7 @@ Observations run_nccl_variables(const Host& host) {
   judge_leftovers(host, &seen);
   if (!seen.empty()) return seen;
   if (!host.environment.empty()) {
-    return {ok("", fmt::format("the {} variables that are set have known names, and values "
-                               "that can be used",
+    return {ok("", fmt::format("variables with known names, and values that can be used: {}",
                                host.environment.size()))};
   }
   return {nothing_set(host, "no variable of NCCL or the plugin is set")};

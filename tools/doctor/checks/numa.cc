@@ -13,10 +13,6 @@
 namespace gdr::tools::doctor {
 namespace {
 
-bool has_unknown_node(const Machine& machine, const Attachment& at) {
-  return at.numa < 0 || machine.numa_nodes[static_cast<size_t>(at.numa)].id < 0;
-}
-
 constexpr char kProcessStatus[] = "/proc/self/status";
 
 size_t numa_nodes_of(const Machine& machine) {
@@ -104,8 +100,15 @@ void judge_numa_nodes(const Host& host, Findings* found) {
   if (names.empty()) return;
   found->push_back(
       {FindingKind::kNuma, Severity::kWarning, short_list(names),
-       "the NUMA node is unknown (numa_node is -1), so that NCCL places them wrongly",
-       "update the firmware, or write the node to numa_node in the device's folder of sysfs"});
+       fmt::format(
+           "the NUMA node is unknown ({} is -1), so that NCCL takes {} to be far from every "
+           "device of a known node",
+           machine.nccl_file ? "numaid of the <cpu>" : "numa_node",
+           names.size() == 1 ? "the device" : "the devices"),
+       machine.nccl_file
+           ? "correct numaid in the file; where NCCL wrote it, update the machine's firmware"
+           : "update the firmware, or write the node to numa_node in the device's folder of "
+             "sysfs"});
 }
 
 Observations run_numa(const Host& host) {
@@ -117,8 +120,7 @@ Observations run_numa(const Host& host) {
   }
   if (nodes == 1 && seen.empty()) {
     // Without /sys the topology has one node as well.
-    Observation hidden = nothing_on(host, "");
-    if (hidden.verdict == Verdict::kUnknown) return {hidden};
+    if (!shows_devices(host)) return {nothing_on(host, "")};
     return {ok("", "there is one NUMA node, so that every device is near it")};
   }
   if (seen.empty()) {
@@ -143,10 +145,11 @@ Observations run_numa_balancing(const Host& host) {
                   kNumaBalancingFile, mode);
   if ((mode & 1) == 0) return {ok("", evidence)};
   if (!has_several_nodes(host)) {
-    return {ok("", evidence + ", and this machine has one NUMA node")};
+    return {ok_without(host, "", evidence + ", and this machine has one NUMA node")};
   }
   if (gpu_count(host) == 0 || rdma_device_names(host).empty()) {
-    return {ok("", evidence + "; there is no pair of GPU and HCA here that it would disturb")};
+    return {ok_without(host, "",
+                       evidence + "; there is no pair of GPU and HCA here that it would disturb")};
   }
   return {warning("", evidence,
                   "sysctl -w kernel.numa_balancing=0, and the line "

@@ -117,7 +117,9 @@ void judge_rails(const Host& host, Findings* found) {
 // GPUs that NCCL serves worse are named each, but for those of network interfaces without RDMA.
 void judge_nccl_choices(const Host& host, Findings* found) {
   const RailDecision& decision = decision_of(host);
-  const bool has_cause = !found->empty();
+  const Findings& others = decision.findings;
+  const bool has_cause =
+      !found->empty() || std::any_of(others.begin(), others.end(), is_of_nccl_file);
   for (const topology::Disagreement& one : topology::disagreements(decision)) {
     if (one.as_good || !topo::has_rdma_rail(decision.machine, one)) continue;
     std::string fix = one.fix;

@@ -39,8 +39,7 @@ TEST(NcclVariables, EachCase_HasItsVerdict) {
               {"NCCL_IB_TIMEOUT", "22"},
               {"NCCL_NET_GDR_LEVEL", "PHB"},
               {"NCCL_ASYNC_ERROR_HANDLING", "1"}}),
-        Verdict::kOk, "",
-        "the 4 variables that are set have known names, and values that can be used"},
+        Verdict::kOk, "", "variables with known names, and values that can be used: 4"},
        {"unknown names",
         with({{"NCCL_NVLINK_ENABLE", "1"},
               {"NCCL_GDR_LEVEL", "5"},
@@ -109,13 +108,16 @@ TEST(NcclVariables, FilesOfNccl_AreReadAsNcclReadsThem) {
     const char* evidence;
   } cases[] = {
       {"NCCL_TOPO_FILE", "\t" + topology, Verdict::kFailure, "/etc/file.xml:1: NCCL refuses"},
-      {"NCCL_TOPO_FILE", "<?xml?>" + topology, Verdict::kFailure, "<?xml?> does not end"},
+      {"NCCL_TOPO_FILE", "<?xml?>" + topology, Verdict::kFailure,
+       "<?xml?>, an element to NCCL, does not end"},
       {"NCCL_TOPO_FILE", topology.substr(0, 30), Verdict::kFailure, "the file ends within"},
       {"NCCL_TOPO_FILE", "<system version=\"1\"/>", Verdict::kWarning, "has no <cpu>"},
       {"NCCL_TOPO_FILE", graph, Verdict::kWarning, "has no <system>"},
       {"NCCL_TOPO_FILE", topology, Verdict::kOk, ""},
       {"NCCL_GRAPH_FILE", graph, Verdict::kFailure, "use GPU3, and this machine has 2 GPUs"},
       {"NCCL_GRAPH_FILE", "<graphs version=\"1\"/>", Verdict::kWarning, "instead of those"},
+      {"NCCL_GRAPH_FILE", "<graphs/>", Verdict::kFailure, "<graphs> is not of version 1"},
+      {"NCCL_GRAPH_FILE", "\t" + graph, Verdict::kFailure, "/etc/file.xml:1: a tab"},
       {"NCCL_GRAPH_FILE", "<graphs", Verdict::kFailure, "not XML"},
       {"NCCL_GRAPH_FILE", "", Verdict::kFailure, "No such file"}};
   for (const auto& one : cases) {

@@ -63,7 +63,8 @@ TEST(CheckRails, FixOfARailOutOfReach_IsTheLineThatChangesIt) {
   Machine unknown = lopsided();
   unknown.numa_nodes[0].id = -1;
   EXPECT_THAT(found_on(unknown, {}, settings),
-              Contains(HasSubstr("the NUMA node of GPU or HCA is unknown (SYS)")));
+              Contains(AllOf(HasSubstr("the NUMA node of GPU or HCA is unknown (SYS)"),
+                             HasSubstr("Fix: state the NUMA node"), Not(HasSubstr("an HCA on")))));
   settings.gdr_level = PathClass::kLoc;
   EXPECT_THAT(found_on(good_machine(), {}, settings),
               ElementsAre(AllOf(HasSubstr("gdr-reach: GPU0, "),
@@ -101,6 +102,10 @@ TEST(CheckRails, ChoiceThatNoSettingChanges_NamesWhatToLookAt) {
               Contains(AllOf(HasSubstr("nccl-choice: "),
                              HasSubstr("look at the slot and the port of mlx5_2:1"),
                              HasSubstr("move its card"))));
+  topo::Inspection inspection{scene_of(machine)};
+  inspection.decision.findings = {
+      {FindingKind::kTopologyFile, Severity::kWarning, "", "link_speed is unknown", "write it"}};
+  EXPECT_THAT(found_in(inspection, {}, true), Not(Contains(HasSubstr("slot"))));
 }
 
 TEST(CheckRails, MachineOnWhichNcclFails_IsNamed) {
@@ -146,7 +151,9 @@ TEST(CheckNuma, CpuOfUnknownNodeBesideAnother_IsNamedInAFileOfNccl) {
   machine.numa_nodes[1].id = -1;
   EXPECT_THAT(found_on(machine), IsEmpty());
   machine.nccl_file = true;
-  EXPECT_THAT(found_on(machine), ElementsAre(HasSubstr("numa-node: GPU4")));
+  EXPECT_THAT(found_on(machine),
+              ElementsAre(AllOf(HasSubstr("numa-node: GPU4"), HasSubstr("takes the devices to be"),
+                                HasSubstr("Fix: correct numaid in the file"))));
 }
 
 auto warned_of(FindingKind kind) {
