@@ -11,6 +11,7 @@
 #include "plugin/config/topology_options.h"
 #include "tools/topo/hca_list.h"
 #include "tools/topo/inspect_settings.h"
+#include "tools/topo/rdma_devices.h"
 #include "tools/topo/read_file.h"
 #include "tools/topo/restriction.h"
 #include "topology/live/acs_findings.h"
@@ -133,12 +134,13 @@ Result<Inspection> inspect(const InspectOptions& options) {
     findings.push_back({FindingKind::kSeveralHosts, Severity::kWarning, "",
                         "the file describes " + std::to_string(machine->hosts) +
                             " hosts, and this is the first; the others are not looked at",
-                        "--host NUMBER, of each host in turn"});
+                        "judge each host by itself: --host 0, --host 1 and so on"});
   }
   add_list_findings(*machine, *settings, &findings);
   const std::string existing_hcas = names_of_hcas(*machine);
   const std::filesystem::path sysfs_root =
       is_folder ? std::filesystem::path(options.from) / "sys" : "";
+  if (!is_folder) add_unsupported(*machine, &findings);
   Machine all = *machine;
   auto removed = remove_unused(sysfs_root, *settings, &*machine, &all, &findings);
   Status accepted = check_hca_list(options, existing_hcas, *machine);

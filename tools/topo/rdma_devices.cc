@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "tools/topo/text_table.h"
 #include "transport/device/port_exclusion.h"
 
 namespace gdr::tools::topo {
@@ -56,6 +57,19 @@ std::string unsupported_reason(const SysfsKind& kind, bool named) {
        .vendor_id = static_cast<uint32_t>(std::strtoul(kind.vendor.c_str(), nullptr, 16)),
        .link_layer = link_layer_of(kind.link_layer),
        .named = named});
+}
+
+void add_unsupported(const Machine& machine, Findings* findings) {
+  std::vector<std::string> names;
+  for (const Hca& hca : machine.hcas) {
+    // Amazon's Ethernet NICs have the vendor, too; devices efa0 to efa3: rdma-core, providers/efa.
+    if (hca.ids.vendor == 0x1d0f && hca.ids.device >> 4 == 0xefa) names.push_back(hca.name);
+  }
+  if (names.empty()) return;
+  findings->push_back({FindingKind::kHcaUnsupported, Severity::kWarning, short_list(names),
+                       "an Elastic Fabric Adapter (EFA) has no reliable connections, so that this "
+                       "plugin excludes it. Rails and paths are those of NCCL with aws-ofi-nccl",
+                       "use the network plugin aws-ofi-nccl with it"});
 }
 
 bool is_rdma_device(const Machine& machine, const Hca& hca) {

@@ -23,6 +23,11 @@ struct SysfsKind {
   std::string link_layer;  // "" may be any
 };
 
+// Adds a finding about the HCAs of a file that the plugin cannot use, as far as PCI IDs show them:
+// Amazon's Elastic Fabric Adapters. They stay in the machine: what NCCL decides about them is the
+// same with the network plugin that does use them.
+void add_unsupported(const Machine& machine, Findings* findings);
+
 // Why the plugin cannot use a port of this kind, as transport::exclusion_reason() has it; `named`:
 // in NCCL_IB_HCA. "" for a port that it can use.
 std::string unsupported_reason(const SysfsKind& kind, bool named);

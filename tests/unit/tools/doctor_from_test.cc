@@ -10,6 +10,7 @@
 namespace gdr::tools {
 namespace {
 
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
@@ -42,6 +43,7 @@ TEST_F(DoctorFrom, KnownMachines_HaveTheseFindings) {
       {kMachine, ""},
       {"nccl-dgx-a100.xml", ""},
       {"nccl-amd-4gpu.xml", ""},
+      {"nccl-cloud-4nic.xml", "hca-unsupported"},
       {"nccl-gb200-tray.xml", ""},
       {"hwloc-dual-port-cards.xml", ""},
       {"cases/gb10b.xml", ""},
@@ -85,6 +87,25 @@ TEST_F(DoctorFrom, MachineWithoutAnHca_ExitsWith1) {
   const Printed result = judge("--check rdma-devices --from " + file);
   EXPECT_EQ(result.code, 1);
   EXPECT_THAT(result.out, HasSubstr("the machine shows no HCA"));
+}
+
+// NCCL takes a class that the file lacks from /sys, so that the file does not show the devices.
+TEST_F(DoctorFrom, FunctionsWithoutAClass_LeaveDevicesUnknown) {
+  const std::string gpu = " class=\"0x030200\"", nic = " class=\"0x020700\"";
+  auto file_with = [&](const std::string& of_gpu, const std::string& of_nic) {
+    return write("flat" + std::to_string(of_gpu.size()) + ".xml",
+                 "<system version=\"1\"><cpu numaid=\"0\"><pci busid=\"0000:1a:00.0\"" + of_gpu +
+                     "/><pci busid=\"0000:1b:00.0\"" + of_gpu + "/><pci busid=\"0000:1c:00.0\"" +
+                     nic + "/><pci busid=\"0000:1d:00.0\"" + of_nic + "/></cpu></system>");
+  };
+  const std::pair<std::string, const char*> files[] = {
+      {file_with("", ""), "3 <pci> have no class"}, {file_with(gpu, ""), "1 <pci> have no class"}};
+  for (const auto& [file, text] : files) {
+    const Printed result = judge("--check rdma-devices,rails,gpu-rail-path --from " + file);
+    EXPECT_EQ(result.code, 3) << text;
+    EXPECT_THAT(result.out, HasSubstr(text));
+    EXPECT_THAT(result.out, Not(HasSubstr("failure")));
+  }
 }
 
 TEST_F(DoctorFrom, FileThatNcclRefuses_ExitsWith1AndNamesTheLine) {
@@ -158,10 +179,21 @@ TEST_F(DoctorFrom, WhatAFileIsSilentOf_IsNotOk) {
               StartsWith("unknown: the file does not show the NVLinks of GPUs"));
 }
 
+// What is wrong with the file is of one check and cost, and no card is blamed for what follows.
+TEST_F(DoctorFrom, SpellingOfALinkSpeed_IsOfTheVariablesAndBlamesNoCard) {
+  const std::string of_hca = "subsystem_device=\"0x0041\" link_speed=\"32.0 GT/s";
+  const Json report = report_on(copy("odd.xml", kMachine, of_hca + " PCIe", of_hca));
+  EXPECT_THAT(seen_by(report, "nccl-variables"), HasSubstr("does not know link_speed"));
+  for (const Json& check : report["checks"]) {
+    EXPECT_THAT(check.dump(), Not(AnyOf(HasSubstr("reseat"), HasSubstr("look at the slot"))));
+    if (check["name"] == "nccl-variables") EXPECT_EQ(check["cost"], "risk");
+  }
+}
+
 TEST_F(DoctorFrom, FileOfSeveralHosts_IsAWarningUntilOneIsChosen) {
   const std::string arguments = "--json --check rails --from " + known("cases/nvl72b.xml");
   EXPECT_THAT(judge(arguments).out, HasSubstr("describes 2 hosts, and this is the first"));
-  EXPECT_THAT(judge(arguments).out, HasSubstr("\"fix\": \"--host NUMBER"));
+  EXPECT_THAT(judge(arguments).out, HasSubstr("\"fix\": \"judge each host by itself: --host 0"));
   EXPECT_THAT(judge(arguments + " --host 1").out, Not(HasSubstr("describes 2 hosts")));
 }
 
