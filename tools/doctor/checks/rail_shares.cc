@@ -182,6 +182,17 @@ std::vector<SmallShare> small_shares(const RailDecision& decision) {
   return found;
 }
 
+// Whether all of the GPUs are in groups of fewer GPUs than another has.
+bool have_lost_neighbours(const RailDecision& decision, const std::vector<size_t>& gpus) {
+  size_t most = 0;
+  std::map<size_t, size_t> neighbours;
+  for (const GpuGroup& group : gpu_groups(decision)) {
+    most = std::max(most, group.gpus.size());
+    for (size_t gpu : group.gpus) neighbours[gpu] = group.gpus.size();
+  }
+  return std::all_of(gpus.begin(), gpus.end(), [&](size_t gpu) { return neighbours[gpu] < most; });
+}
+
 void check_equal_shares(const RailDecision& decision, Findings* found) {
   const Machine& machine = decision.machine;
   const std::set<size_t> lacking = gpus_of_lacking_groups(decision);
@@ -195,12 +206,16 @@ void check_equal_shares(const RailDecision& decision, Findings* found) {
       if (topo::share_of(decision.plan, gpu) > small.best - topo::kShareRounding)
         peers.push_back(gpu);
     }
+    const std::string own = share_text(topo::share_of(decision.plan, small.gpus[0]));
+    const std::string best = share_text(small.best);
+    // Whose neighbour is missing has the greater share.
+    const bool is_rest = small.gpus.size() > peers.size() && have_lost_neighbours(decision, peers);
     found->push_back({FindingKind::kRailShare, Severity::kWarning,
-                      short_list(gpu_labels(small.gpus)),
-                      fmt::format("{} for each, where {} {} {}",
-                                  share_text(topo::share_of(decision.plan, small.gpus[0])),
-                                  short_list(gpu_labels(peers)), peers.size() == 1 ? "has" : "have",
-                                  share_text(small.best)),
+                      short_list(gpu_labels(is_rest ? peers : small.gpus)),
+                      fmt::format("{} for each, where {} {} {}", is_rest ? best : own,
+                                  short_list(gpu_labels(is_rest ? small.gpus : peers)),
+                                  (is_rest ? small.gpus : peers).size() == 1 ? "has" : "have",
+                                  is_rest ? own : best),
                       kCompare});
   }
 }

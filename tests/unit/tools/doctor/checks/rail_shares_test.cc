@@ -78,7 +78,10 @@ TEST(CheckShares, GpuThatIsMissing_ShowsInTheShares) {
   Machine machine = good_machine();
   machine.gpus.pop_back();
   EXPECT_THAT(found_on(machine),
-              Contains(HasSubstr("1/2 of a rail for each, where GPU6 has 1 rail")));
+              Contains(HasSubstr("rail-share: GPU6: 1 rail for each, where GPU0, GPU1, GPU2 and 3 "
+                                 "more have 1/2 of a rail")));
+  machine.gpus.erase(machine.gpus.begin() + 2);  // six GPUs, two of them alone on their switch
+  EXPECT_THAT(found_on(machine), Not(Contains(HasSubstr("rail-share: GPU0"))));
 }
 
 // One HCA for two switches, each with GPUs.
