@@ -43,10 +43,11 @@ class SmiMachine {
     name_nodes();
     machine_.gpu_links_known = matrix_.nvlinks_known;
     if (!matrix_.source_fault.empty()) {
-      machine_.findings.push_back({FindingKind::kTopologySource, Severity::kWarning, "",
-                                   matrix_.source_fault + ", and devices may be missing",
-                                   "run this on the machine, or give --from a file of lstopo or "
-                                   "NCCL"});
+      machine_.findings.push_back(
+          {FindingKind::kTopologySource, Severity::kWarning, "",
+           matrix_.source_fault + ", and devices may be missing",
+           "run nccl-gdr on the machine, or give --from a file of lstopo or "
+           "NCCL"});
     }
     sort(&machine_);
     return std::move(machine_);

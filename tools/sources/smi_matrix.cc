@@ -72,11 +72,11 @@ bool has_time_of_day(std::string_view word) {
   return false;
 }
 
-// "NIC0:" begins a line of the legend.
+// "NIC0:" begins a line of the legend, and "NOTE:" one of nvidia-smi itself.
 bool ends_tag(std::string_view word) {
   const std::string_view stem = word.substr(0, word.size() - 1);
   return has_time_of_day(word) || word.ends_with(']') || word.ends_with(')') ||
-         (word.ends_with(':') && !number_after("NIC", stem));
+         (word.ends_with(':') && stem != "NOTE" && !number_after("NIC", stem));
 }
 
 // Removes what a launcher or a logger put in front of a line, and returns it without the time,
@@ -143,6 +143,9 @@ class Parser {
     }
     if (Status complete = check_complete(); !complete) return forward_error(complete);
     matrix_.source_fault = lines.source_fault;
+    if (const std::string nic = nic_without_name(); !nic.empty()) {
+      matrix_.source_fault = "the legend does not name " + nic;
+    }
     if (!has_cpus_) matrix_.source_fault = "the text ends before the column CPU Affinity";
     return std::move(matrix_);
   }
@@ -232,10 +235,21 @@ class Parser {
   Status read_legend(const Words& words) {
     const std::string_view column = std::string_view(words[0]).substr(0, words[0].size() - 1);
     const std::optional<size_t> device = index_of(column);
-    if (device && !matrix_.devices[*device].number) matrix_.devices[*device].name = words[1];
+    if (device && !matrix_.devices[*device].number) {
+      matrix_.devices[*device].name = words[1];
+      has_legend_ = true;
+    }
     if (device || !number_after("NIC", column)) return {};
     return error("the legend names " + std::string(column) +
                  ", which the matrix has no column for" + kPasteWhole);
+  }
+
+  // Names the first NIC that the legend leaves out; "" where it has all.
+  std::string nic_without_name() const {
+    for (const Device& one : matrix_.devices) {
+      if (has_legend_ && number_after("NIC", one.name)) return one.column;
+    }
+    return "";
   }
 
   Status check_complete() const {
@@ -252,6 +266,7 @@ class Parser {
 
   int line_ = 0;
   bool has_row_ = false;
+  bool has_legend_ = false;    // whether a line names a NIC
   bool has_cpus_ = false;      // whether there is a column "CPU Affinity"
   bool has_numa_ = false;      // whether there is a column "NUMA Affinity"
   bool has_gpu_numa_ = false;  // whether there is a column "GPU NUMA ID"
@@ -263,7 +278,7 @@ class Parser {
 std::vector<Lines> matrices_in(std::string_view text) {
   std::vector<Lines> all;
   std::map<std::string, size_t> open;          // by tag, the matrix that its lines belong to
-  std::map<std::string, std::string> partial;  // by tag, of the matrix that follows
+  std::map<std::string, std::string> partial;  // by tag, of the matrix that follows or the last
   const std::string lines = plain(text);
   int number = 0;
   for (size_t at = 0, end = 0; at < lines.size(); at = end + 1) {
@@ -290,6 +305,9 @@ std::vector<Lines> matrices_in(std::string_view text) {
       }
       current->lines.push_back(std::move(line));
     }
+  }
+  for (const auto& [tag, index] : open) {
+    if (!partial[tag].empty()) all[index].source_fault = partial[tag];
   }
   std::erase_if(all, [](const Lines& one) { return one.rows == Lines::Rows::kOther; });
   return all;

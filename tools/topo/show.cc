@@ -70,7 +70,7 @@ Status check_addresses(const std::string& source, View view) {
   return fail(
       Code::kInvalidUsage,
       "--nccl-xml: the text of nvidia-smi has no PCI addresses, by which NCCL finds devices "
-      "in its file: run this on the machine, or give --from a file of lstopo or NCCL");
+      "in its file: run nccl-gdr on the machine, or give --from a file of lstopo or NCCL");
 }
 
 }  // namespace

@@ -78,7 +78,16 @@ TEST(NvidiaSmi, Read_NvLinks_AreKnownWhereACellOrTheLegendHasThem) {
 TEST(NvidiaSmi, Read_TextThatLacksDevices_SaysSo) {
   const std::string note = "9 NICs found in the topology, only displaying 1 in the matrix.\n";
   EXPECT_THAT(read_smi(note + kPair).source, HasSubstr("1 of 9 NICs"));
+  EXPECT_THAT(read_smi("NOTE: " + note + kPair).source, HasSubstr("1 of 9 NICs"));
+  EXPECT_THAT(read_smi(framed("NOTE: " + note + kPair, "host-a: ")).source,
+              HasSubstr("1 of 9 NICs"));
+  EXPECT_THAT(read_smi(kPair + note).source, HasSubstr("1 of 9 NICs"));
   EXPECT_TRUE(read_smi(kPair + note + kPair).findings.empty());
+  const std::string two =
+      "GPU0 NIC0 NIC1 CPU Affinity\nGPU0 X PIX PIX 0-3\nNIC0 PIX X PIX\nNIC1 PIX PIX X\n";
+  EXPECT_THAT(read_smi(two + "NIC0: mlx5_0\n").source, HasSubstr("the legend does not name NIC1"));
+  EXPECT_TRUE(read_smi(two + "NIC0: mlx5_0\nNIC1: mlx5_1\n").findings.empty());
+  EXPECT_TRUE(read_smi(two).findings.empty());
   EXPECT_THAT(read_smi("GPU0 GPU1\nGPU0 X SYS\nGPU1 SYS X\n").findings.at(0).text,
               HasSubstr("CPU Affinity"));
 }
