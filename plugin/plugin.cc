@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <set>
 #include <string>
 #include <utility>
@@ -27,6 +28,7 @@
 #include "topology/live/gpu_facts.h"
 #include "topology/live/gpu_links.h"
 #include "topology/live/rail_log.h"
+#include "topology/sources/nccl_xml.h"
 #include "topology/sources/nccl_xml_writer.h"
 #include "transport/data/outgoing_message.h"
 #include "transport/device/hca_filter.h"
@@ -65,8 +67,19 @@ struct LiveDecision {
   std::string withheld;                    // why GPUDirect is not offered; empty: it is
 };
 
+// NCCL creates no communicator where it refuses its graph file.
+void warn_of_graph(const std::string& file, Findings* findings) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(file, ignored)) return;
+  if (auto gpus = topology::gpus_of_graph(file); !gpus) {
+    findings->push_back({FindingKind::kNcclFails, Severity::kError, "NCCL_GRAPH_FILE",
+                         "NCCL refuses this file, and fails: " + gpus.error().text, ""});
+  }
+}
+
 LiveDecision decide_live(const config::Options& options, const transport::Discovery& discovery) {
   Findings findings = discovery.findings;
+  warn_of_graph(options.graph_file, &findings);
   topology::Machine machine = topology::read_machine(config::read_options(options), &findings);
   LiveDecision live;
   if (machine.nccl_file) live.listed = listed_in_file(machine);

@@ -146,6 +146,8 @@ class Rails(unittest.TestCase):
             refused.write(text)
             refused.flush()
             output = self.run_perf(devices(), NCCL_TOPO_FILE=refused.name)
+            with_graph = self.run_perf(devices(), NCCL_GRAPH_FILE=refused.name)
+        self.assertIn(f"[nccl-fails] : NCCL_GRAPH_FILE: NCCL refuses this file, and fails: {refused.name}:4: a tab", with_graph)
         self.assertIn(f"[nccl-fails] : {refused.name}:4: NCCL refuses this as its topology file, and fails: a tab", output)
 
     def test_topo_lists_a_port_that_is_down_once(self):

@@ -66,6 +66,7 @@ TEST(Options, EveryVariable_SetToAGoodValue_ReachesItsOwnField) {
        [](O o) -> int64_t { return o.gdr_level.has_value(); }},
       {"NCCL_IB_MERGE_VFS", "0", true, false, [](O o) -> int64_t { return o.merge_functions; }},
       {"NCCL_TOPO_FILE", "/a=b.xml", 0, 8, [](O o) -> int64_t { return o.topology_file.size(); }},
+      {"NCCL_GRAPH_FILE", "/b.xml", 0, 6, [](O o) -> int64_t { return o.graph_file.size(); }},
       {"NCCL_IB_WARN_RAIL_LOCAL", "1", false, true,
        [](O o) -> int64_t { return o.warn_cross_rail; }},
       {"GDR_NCCL_RAIL_MAP", "GPU0=mlx5_0", false, true,
