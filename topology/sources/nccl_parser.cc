@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdlib>
+#include <optional>
 #include <utility>
 
 namespace gdr::topology {
@@ -45,6 +46,7 @@ std::string named(char c) {
   return c == ' ' ? "a blank" : std::string("'") + c + "'";
 }
 
+constexpr char kBlanks[] = "use blanks instead of tabs";
 constexpr char kUnclosed[] = "close it";
 constexpr char kShorter[] = "shorten it";
 constexpr char kFewer[] = "remove devices that the job does not use";
@@ -64,8 +66,8 @@ class NcclParser {
   struct Element {
     Type type = Type::kEnd;
     std::string name;
-    std::string version;
-    size_t at = 0;  // of its '<'
+    std::optional<std::string> version;  // the first attribute of that name
+    size_t at = 0;                       // of its '<'
     bool is_known = false;
     size_t children = 0;
   };
@@ -143,7 +145,7 @@ class NcclParser {
       if (at_ == text_.size()) return true;
       char c = text_[at_++];
       if (c != '<') {
-        const char* fix = c == '\t' ? "use blanks instead of tabs"
+        const char* fix = c == '\t' ? kBlanks
                           : has_byte_order_mark()
                               ? "save the file as UTF-8 without a byte order mark"
                               : "remove all text between elements";
@@ -188,13 +190,18 @@ class NcclParser {
       if (!read_name(&key, c)) return false;
       const bool has_value = *c == '=';
       if (has_value && !read_value(&value, c)) return false;
-      if (key == "version" && count < kMostAttributes && element->version.empty()) {
+      if (key == "version" && count < kMostAttributes && !element->version) {
         element->version = value;
       }
-      if (key.empty() || (has_value && count < kMostAttributes)) continue;
-      report(false, at_ - 1, "NCCL ignores the value of " + key + " in <" + element->name + ">",
-             "write NAME=\"VALUE\" without blanks around '=', and at most 16 of them, with single "
-             "blanks");
+      const bool has_tab = std::erase(key, '\t') > 0;
+      if (key.empty() || (has_value && count < kMostAttributes && !has_tab)) continue;
+      report(
+          false, at_ - 1,
+          (has_tab ? "NCCL takes the tab for a part of the name " : "NCCL ignores the value of ") +
+              key + " in <" + element->name + ">",
+          has_tab ? kBlanks
+                  : "write NAME=\"VALUE\" without blanks around '=', and at most 16 of them, "
+                    "with single blanks");
     }
     return true;
   }
@@ -233,7 +240,8 @@ class NcclParser {
     } else if (++nodes_; parent != nullptr && ++parent->children > kMostChildren) {
       return refuse(element.at,
                     "more than 128 elements in one <" + parent->name + "> (before 2.29.7)", kFewer);
-    } else if (parent == nullptr && std::strtol(element.version.c_str(), nullptr, 0) != 1) {
+    } else if (parent == nullptr &&
+               std::strtol(element.version.value_or("").c_str(), nullptr, 0) != 1) {
       return refuse(element.at, "<system> is not of version 1", "write <system version=\"1\">");
     }
     if (element.type != Type::kSingle) open_.push_back(std::move(element));

@@ -63,6 +63,8 @@ TEST(NcclParser, EachKindOfFileThatNcclRefuses_HasItsLine) {
        "254: more than 255 elements"},
       {"<system>\n</system>\n", "1: <system> is not of version 1"},
       {"<system version=\"2\">\n</system>\n", "1: <system> is not of version 1"},
+      {"<system" + repeated(16, " a=\"\"") + " version=\"1\">\n</system>\n", "not of version 1"},
+      {"<system version=\"\" version=\"1\">\n</system>\n", "not of version 1"},
       {kHead, "2: <cpu> does not end"},
       {kHead + std::string("<pci busid=\"00"), "3: the file ends within an element"}};
   for (const auto& [text, diagnostic] : refused)
@@ -75,6 +77,8 @@ TEST(NcclParser, WhatNcclIgnores_IsADiagnostic) {
       {"<pci a=\"1\"" + repeated(15, "  b=\"1\"") + "/>",
        "3: NCCL ignores the value of b in <pci>"},
       {"<pci busid=\"0\">\n<net name=\"a\"/></pci>", "4: NCCL ignores a <net> outside <nic>"},
+      {"<pci \tbusid=\"0\"/>", "3: NCCL takes the tab for a part of the name busid in <pci>"},
+      {"<pci busid=\"0\" class\t=\"0\"/>", "a part of the name class in <pci>"},
       {"<node><pci busid=\"0\"/></node>", "3: NCCL ignores a <pci> outside <cpu> or <pci>"}};
   for (const auto& [elements, diagnostic] : ignored) {
     EXPECT_THAT(last_of(cpu_with(elements), false), HasSubstr(diagnostic));
