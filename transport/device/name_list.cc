@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "base/result.h"
+
 namespace gdr::transport {
 namespace {
 
@@ -77,18 +79,14 @@ std::string NameList::unread_text() const {
          unread;
 }
 
-NameList NameList::parse(std::string_view text, size_t max_entries) {
+NameList NameList::parse(std::string_view all, size_t max_entries) {
   NameList list;
-  text = trim(text);
-  if (text.empty()) return list;
-  if (text.front() == '^') {
-    list.exclude = true;
-    text.remove_prefix(1);
-  }
-  if (!text.empty() && text.front() == '=') {
-    list.exact = true;
-    text.remove_prefix(1);
-  }
+  if (all.empty()) return list;
+  std::string_view text = trim(all);
+  list.exclude = text.starts_with('^');
+  text.remove_prefix(list.exclude ? 1 : 0);
+  list.exact = text.starts_with('=');
+  text.remove_prefix(list.exact ? 1 : 0);
   for (size_t begin = 0; begin <= text.size();) {
     size_t end = std::min(text.find(',', begin), text.size());
     if (list.entries.size() == max_entries) {
@@ -99,6 +97,10 @@ NameList NameList::parse(std::string_view text, size_t max_entries) {
     add_entry(text.substr(begin, end - begin), &list);
     begin = end + 1;
   }
+  // NCCL takes blanks for a name, which nothing has.
+  const bool is_blank = list.entries.empty() && list.unread.empty();
+  if (is_blank && all.find_first_of(kBlanks) != all.npos)
+    list.add_unread(all, "there are only blanks");
   return list;
 }
 

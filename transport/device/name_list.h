@@ -31,7 +31,7 @@ struct NameList {
   // Ignores entries beyond max_entries with a note, where NCCL ignores them silently. An entry
   // cannot be read if its name has a blank or a control character, or if a modifier is not at the
   // list's start: it is left out, but a list of exclusions excludes all that it names.
-  static NameList parse(std::string_view text, size_t max_entries);
+  static NameList parse(std::string_view all, size_t max_entries);
 
   // For the user of the list, whose entries have further rules.
   void add_unread(std::string_view entry, const std::string& reason);

@@ -49,10 +49,9 @@ std::string hcas_of(const transport::HcaFilter::Ports& ports) {
 // src/misc/utils.cc); the plugin does not.
 void judge_blanks_of_filter(const Host& host, const char* name, Observations* seen) {
   std::string value = nccl_setting(host, name).value_or("");
-  if (asks_for_this_plugin(host) ||
-      std::erase_if(value, [](char c) { return c == ' ' || c == '\t'; }) == 0) {
-    return;
-  }
+  const auto blanks = std::erase_if(value, [](char c) { return c == ' ' || c == '\t'; });
+  const bool has_name = value.find_first_not_of(",^=") != std::string::npos;
+  if (asks_for_this_plugin(host) || blanks == 0 || !has_name) return;
   seen->push_back(at_cost(
       Cost::kHalves, warning(name,
                              value_text(host, name) + ": NCCL's own transport keeps the blanks, so "

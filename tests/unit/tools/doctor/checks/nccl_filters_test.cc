@@ -50,6 +50,8 @@ TEST(NcclFilters, EachCase_HasItsVerdict) {
         "export NCCL_IB_HCA=mlx5_0,mlx5_0"},
        {"blanks with the plugin", job({{"NCCL_IB_HCA", " mlx5_0"}, {"NCCL_NET_PLUGIN", "gdr"}}),
         Verdict::kOk},
+       {"blanks alone", job({{"NCCL_IB_HCA", " "}}), Verdict::kFailure, "", "",
+        "unset NCCL_IB_HCA, or name HCAs of this machine"},
        {"no HCA matches", job({{"NCCL_IB_HCA", "ib0"}}), Verdict::kFailure},
        {"all HCAs excluded", job({{"NCCL_IB_HCA", "^mlx5"}}), Verdict::kFailure},
        {"no HCA here", bare("NCCL_IB_HCA", "mlx5_0"), Verdict::kOk},
