@@ -13,11 +13,11 @@ constexpr std::string_view kTransportPrefixes[] = {"NCCL_IB_", "NCCL_SOCKET_"};
 // What may stand before the word that names a setting, the longer ones first.
 constexpr std::string_view kPrefixes[] = {"NCCL_IB_", "NCCL_SOCKET_", "NCCL_NET_", "NCCL_"};
 
-Finding rejection(const Variable& variable, const std::string& value, const std::string& reason) {
+Finding rejection(const Variable& variable, const std::string& value, const std::string& reason,
+                  std::string used = "") {
+  if (used.empty()) used = std::string("the default is used: ") + variable.default_text;
   return {FindingKind::kBadValue, Severity::kError, variable.name,
-          quoted(value) + " cannot be used: " + reason +
-              "; the default is used: " + variable.default_text,
-          "use " + variable.accepted};
+          quoted(value) + " cannot be used: " + reason + "; " + used, "use " + variable.accepted};
 }
 
 void read(const Variable& variable, const std::string& value, Options* options,
@@ -25,7 +25,14 @@ void read(const Variable& variable, const std::string& value, Options* options,
   Findings notes;
   Status status = variable.assign(value, options, &notes);
   if (!status) {
-    findings->push_back(rejection(variable, value, status.error().text));
+    std::string used;
+    // Its default would use the HCAs that the user, and NCCL, leave out.
+    if (std::string_view(variable.name) == "NCCL_IB_DISABLE" &&
+        nccl_number(value).value_or(0) != 0) {
+      options->disable = 1;
+      used = "no device is offered, as NCCL reads it";
+    }
+    findings->push_back(rejection(variable, value, status.error().text, used));
     return;
   }
   for (Finding& note : notes) {

@@ -14,7 +14,8 @@ namespace gdr::config {
 
 // Returns the options that `environment` sets. A variable set to nothing counts as unset, as in
 // NCCL. Never fails; appends to `findings`, which may be null, with the variable as the subject:
-//   kError    a value that cannot be used; the default is used instead
+//   kError    a value that cannot be used; the default is used instead, but for NCCL_IB_DISABLE,
+//             which is as NCCL reads it
 //   kWarning  a part of a value that was ignored; a GDR_NCCL_* variable that does not exist; a
 //             NCCL_IB_* variable that is probably misspelt; a value of not_applicable.h that would
 //             mislead the user; MLX5_SINGLE_THREADED=1, with which `failover` is off

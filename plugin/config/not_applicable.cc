@@ -1,6 +1,5 @@
 #include "plugin/config/not_applicable.h"
 
-#include <cstdlib>
 #include <string>
 
 #include "plugin/config/values.h"
@@ -15,9 +14,6 @@ constexpr char kOwnFailover[] =
     "failover is the plugin's own (GDR_NCCL_FAILOVER), and has no such setting";
 constexpr char kSmallHandshake[] =
     "the handshake exchanges a few hundred bytes with the kernel's buffer sizes";
-
-// NCCL reads numbers as strtoll does, and text that is not a number as 0.
-int64_t nccl_number(const std::string& value) { return std::strtoll(value.c_str(), nullptr, 0); }
 
 }  // namespace
 
@@ -70,7 +66,7 @@ const std::vector<NotApplicable>& not_applicable() {
 
 void check_not_applicable(const NotApplicable& variable, const std::string& value,
                           Findings* findings) {
-  const int64_t number = nccl_number(value);
+  const int64_t number = nccl_number(value).value_or(variable.default_value);
   if (number == variable.default_value || number == variable.ours) return;
   findings->push_back({FindingKind::kNoEffect, variable.severity, variable.name,
                        quoted(value) + " has no effect on the plugin: " + variable.reason,

@@ -17,6 +17,12 @@ bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; 
 
 }  // namespace
 
+std::optional<int64_t> nccl_number(const std::string& text) {
+  errno = 0;
+  const long long number = std::strtoll(text.c_str(), nullptr, 0);
+  return errno == 0 ? std::optional<int64_t>(number) : std::nullopt;
+}
+
 Status parse_integer(const std::string& text, IntegerRange range, int* value) {
   const char* begin = text.c_str();
   char* end = nullptr;

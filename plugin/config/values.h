@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "base/result.h"
@@ -13,6 +14,10 @@ struct IntegerRange {
   int64_t low;
   int64_t high;
 };
+
+// Returns what NCCL reads (ncclLoadParam in its src/misc/param.cc): 7 for "7x", and 0 for "x".
+// Nothing where the number is out of range, and NCCL takes its default.
+std::optional<int64_t> nccl_number(const std::string& text);
 
 // Each parser sets *value on success and leaves it unchanged on failure (kInvalidUsage), whose text
 // is a reason that fits behind "cannot be used: ".

@@ -45,6 +45,7 @@ std::string show_parsed(const std::optional<T>& field) {
 }
 
 std::string range_text(int64_t low, int64_t high) {
+  if (low == -high) return "a number";
   return std::to_string(low) + (high == low + 1 ? " or " : " to ") + std::to_string(high);
 }
 

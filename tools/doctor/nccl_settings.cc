@@ -30,10 +30,9 @@ std::optional<std::string> nccl_setting(const Host& host, const std::string& nam
   return found->second;
 }
 
-std::optional<long long> nccl_number(const Host& host, const std::string& name) {
+std::optional<int64_t> nccl_number(const Host& host, const std::string& name) {
   const std::optional<std::string> text = nccl_setting(host, name);
-  if (!text.has_value()) return {};
-  return std::strtoll(text->c_str(), nullptr, 0);
+  return text.has_value() ? config::nccl_number(*text) : std::nullopt;
 }
 
 std::string source_text(const Host& host, const std::string& name) {

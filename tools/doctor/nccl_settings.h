@@ -14,9 +14,8 @@ struct Host;
 // Returns the value of a variable that is set to something.
 std::optional<std::string> nccl_setting(const Host& host, const std::string& name);
 
-// Returns its value as NCCL reads numbers (strtoll with base 0, as 0 what is none); nothing where
-// it is unset or empty.
-std::optional<long long> nccl_number(const Host& host, const std::string& name);
+// Returns its value as NCCL reads numbers; nothing where it is unset or empty, or out of range.
+std::optional<int64_t> nccl_number(const Host& host, const std::string& name);
 
 // Returns what made the setting: "environment", "/etc/nccl.conf:3".
 std::string source_text(const Host& host, const std::string& name);

@@ -95,6 +95,15 @@ TEST(Options, Disable_IsAnyNumberButZero) {
     EXPECT_NE(load({{"NCCL_IB_DISABLE", value}}, &findings).disable, 0) << value;
     EXPECT_TRUE(findings.empty()) << value;
   }
+  for (const char* value :
+       {"1 # no RDMA", "1x", "4294967296", "yes", "0x", "99999999999999999999"}) {
+    Findings findings;
+    const bool is_off = load({{"NCCL_IB_DISABLE", value}}, &findings).disable != 0;
+    EXPECT_EQ(is_off, nccl_number(value).value_or(0) != 0) << value;
+    ASSERT_EQ(findings.size(), 1u) << value;
+    EXPECT_THAT(findings[0].text, HasSubstr(is_off ? "no device is offered" : "is used: 0"));
+    EXPECT_EQ(findings[0].fix, "use a number");
+  }
 }
 
 // NCCL accepts numbers, so one is not worth a warning.

@@ -33,6 +33,15 @@ TEST(Values, Integer_NoNumberOrOutOfRange_IsRejectedAndLeavesTheValue) {
             kUntouched);
 }
 
+TEST(Values, NumberOfNccl_IsWhatItBeginsWith) {
+  const std::pair<const char*, std::optional<int64_t>> cases[] = {{"1 # a", 1},
+                                                                  {"0x10", 16},
+                                                                  {"x", 0},
+                                                                  {"4294967296", 4294967296},
+                                                                  {"99999999999999999999", {}}};
+  for (const auto& [text, number] : cases) EXPECT_EQ(nccl_number(text), number) << text;
+}
+
 // NCCL does not read the plugin's own variables.
 TEST(Values, Boolean_ZeroAndOneOnly_AreRead) {
   bool value = false;

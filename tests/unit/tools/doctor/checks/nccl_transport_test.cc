@@ -41,6 +41,7 @@ TEST(NcclTransport, EachCase_HasItsVerdict) {
        {"IB disabled", in_job({{"NCCL_IB_DISABLE", "1"}}), Verdict::kFailure, "", "",
         "unset NCCL_IB_DISABLE"},
        {"IB not disabled", in_job({{"NCCL_IB_DISABLE", "0"}}), Verdict::kOk},
+       {"number out of range", in_job({{"NCCL_IB_DISABLE", "99999999999999999999"}}), Verdict::kOk},
        {"sockets", in_job({{"NCCL_NET", "socket"}}), Verdict::kFailure},
        {"sockets without an HCA", without_hca({{"NCCL_NET", "Socket"}, {"NCCL_IB_DISABLE", "1"}}),
         Verdict::kOk},
