@@ -1,6 +1,7 @@
 #include "tools/doctor/nccl_settings.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -64,6 +65,14 @@ std::string set_text(const Host& host, const std::string& name, const std::strin
                        config::printable(place->file));
   }
   return fmt::format("export {}={}", config::printable(name), value);
+}
+
+std::string exclude_text(const Host& host, const std::vector<std::string>& ports) {
+  constexpr char kName[] = "NCCL_IB_HCA";
+  const bool is_set = nccl_setting(host, kName).has_value();
+  const std::string list = fmt::format("{}", fmt::join(ports, ","));
+  return is_set ? fmt::format("leave {} out in {}", list, setting_text(host, kName))
+                : fmt::format("export {}=^={}", kName, list);
 }
 
 Observation nothing_set(const Host& host, std::string healthy) {

@@ -1,6 +1,7 @@
 // Variables of NCCL as the checks show them: the value, and what set it.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -31,6 +32,10 @@ std::string unset_text(const Host& host, const std::string& name);
 
 // Returns how to set it to another value: "export NCCL_IB_HCA=mlx5_0", or in its line of the file.
 std::string set_text(const Host& host, const std::string& name, const std::string& value);
+
+// Returns how to keep NCCL off these ports, such as mlx5_0:1. A list that is set is not replaced:
+// that would let in the HCAs that it leaves out.
+std::string exclude_text(const Host& host, const std::vector<std::string>& ports);
 
 // Returns what a check says that finds nothing set: `healthy`, or that the variables of another
 // machine's jobs are not known.

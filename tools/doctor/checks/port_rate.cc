@@ -1,11 +1,11 @@
 // Rate and link layer of ports.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/checks/fabric_ports.h"
+#include "tools/doctor/nccl_settings.h"
 #include "tools/doctor/topology.h"
 #include "topology/live/slow_links.h"
 #include "transport/device/port_speed.h"
@@ -167,16 +167,16 @@ void judge_link_layers(const Host& host, Findings* found) {
     std::swap(few, many);
     std::swap(layer, other);
   }
-  const std::string either =
-      few.size() < many.size() ? "" : fmt::format(" or NCCL_IB_HCA=^={}", fmt::join(many, ","));
+  const bool is_either = few.size() == many.size();
+  std::string exclusion = exclude_text(host, few);
+  if (is_either) exclusion += " or " + exclude_text(host, many) + ", whichever is not for NCCL";
   found->push_back(
       {FindingKind::kLinkLayer, Severity::kWarning, short_list(few),
        fmt::format("link layer {}, that of {} is {}", link_layer_name(layer),
-                   either.empty() ? "the other rails" : short_list(many), link_layer_name(other)),
+                   is_either ? short_list(many) : "the other rails", link_layer_name(other)),
        fmt::format("if they should be of one network: mlxconfig -d PCI set LINK_TYPE_P1=1 for "
-                   "InfiniBand, 2 for Ethernet, then reboot; if not: export NCCL_IB_HCA=^={}{}{}",
-                   fmt::join(few, ","), either,
-                   either.empty() ? "" : ", whichever is not for NCCL")});
+                   "InfiniBand, 2 for Ethernet, then reboot; if not: {}",
+                   exclusion)});
 }
 
 Observations run_port_rate(const Host& host) {

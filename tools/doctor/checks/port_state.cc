@@ -5,6 +5,7 @@
 
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/checks/fabric_ports.h"
+#include "tools/doctor/nccl_settings.h"
 #include "tools/doctor/topology.h"
 #include "tools/topo/shell_lines.h"
 
@@ -190,8 +191,8 @@ void judge_port_states(const Host& host, Findings* found) {
                       fmt::format("the port is down, and rail {} with it{}", rail.id,
                                   sign.empty() ? "" : "; it is in use: " + sign),
                       "look at the cable, the switch's port and ibstat; exclude a port that is not "
-                      "in use: NCCL_IB_HCA=^=" +
-                          label});
+                      "in use: " +
+                          exclude_text(host, {label})});
   }
 }
 

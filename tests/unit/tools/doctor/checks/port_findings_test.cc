@@ -85,7 +85,7 @@ TEST(CheckPorts, SlowPortsAndLinkLayers_NameTheFew) {
        {"link-layer: mlx5_0:1, mlx5_2:1: link layer InfiniBand, that of mlx5_1:1, mlx5_3:1 is "
         "Ethernet. Fix: if they should be of one network: mlxconfig -d PCI set LINK_TYPE_P1=1 for "
         "InfiniBand, 2 for Ethernet, then reboot; if not: export NCCL_IB_HCA=^=mlx5_0:1,mlx5_2:1 "
-        "or NCCL_IB_HCA=^=mlx5_1:1,mlx5_3:1, whichever is not for NCCL"}},
+        "or export NCCL_IB_HCA=^=mlx5_1:1,mlx5_3:1, whichever is not for NCCL"}},
       {"all Ethernet",
        [](Machine* machine) {
          for (Hca& hca : machine->hcas) hca.ports[0].link_layer = Port::LinkLayer::kEthernet;
@@ -153,6 +153,21 @@ TEST(CheckPorts, NetworkInterfacesInAFileOfNccl_AreNotNamed) {
   const std::vector<std::string> found = found_on(machine);
   EXPECT_THAT(found, Contains(HasSubstr("no-gpudirect: mlx5_2: cannot register GPU memory")));
   EXPECT_THAT(found, Contains(HasSubstr("no-gpudirect: GPU0, ")));
+}
+
+TEST(CheckPorts, ListThatIsSet_IsNotReplaced) {
+  Machine machine = good_machine();
+  machine.hcas[1].ports[0].state = Port::State::kDown;
+  machine.hcas[3].ports[0].link_layer = Port::LinkLayer::kEthernet;
+  Host host;
+  host.environment["NCCL_IB_HCA"] = "mlx5_1,mlx5_3";
+  host.inspection = topo::Inspection{topology::scene_of(machine, {}), {}, "/sys"};
+  judge_topology(&host);
+  for (const char* port : {"mlx5_1:1", "mlx5_3:1"}) {
+    EXPECT_THAT(host.findings, Contains(::testing::Field(
+                                   &Finding::fix, HasSubstr(std::string("leave ") + port +
+                                                            " out in NCCL_IB_HCA=mlx5_1,mlx5_3"))));
+  }
 }
 
 }  // namespace
