@@ -246,6 +246,10 @@ void NcclXmlReader::diagnose(const pugi::xml_node& pci, const Bdf& bdf, bool is_
     note(pci, "NCCL does not know link_speed=\"" + odd + "\", and takes 8 GT/s",
          std::string("write link_speed=\"") + known + "\", as Linux does");
   }
+  if (pci.child("nic") && (pci.child("pci") || pci.child("nic").next_sibling("nic"))) {
+    note(pci, "NCCL reads the first <nic> of a <pci> alone, and no <pci> beside it",
+         "give each card a <pci> of its own");
+  }
   // Ranks that share a GPU, and partitions of it, have an element each.
   std::set<std::pair<std::string, std::string>> gpus;
   std::set<std::string> devs;

@@ -129,12 +129,12 @@ std::optional<std::string> file_of(const Host& host, const char* name) {
 // (ncclTopoGetChannelFromXml in its src/graph/search.cc).
 void judge_graph_file(const Host& host, Observations* seen) {
   constexpr char kName[] = "NCCL_GRAPH_FILE";
-  const std::optional<std::string> file = file_of(host, kName);
-  if (!file.has_value()) return;
+  if (!host.environment.contains(kName)) return;
+  const std::string file = file_of(host, kName).value_or("");  // NCCL opens "", too
   const std::string fix = unset_text(host, kName);
   std::error_code error;
-  if (std::filesystem::is_fifo(*file, error)) return;  // reading it would block
-  const Result<std::set<int>> gpus = topology::gpus_of_graph(*file);
+  if (std::filesystem::is_fifo(file, error)) return;  // reading it would block
+  const Result<std::set<int>> gpus = topology::gpus_of_graph(file);
   const auto known = static_cast<int>(gpu_count(host));
   const int last = gpus && !gpus->empty() ? *gpus->rbegin() : -1;
   const TextAndFix failed = split_fix(gpus ? "" : gpus.error().text);

@@ -42,10 +42,6 @@ TEST(NcclXml, Read_NamesOfDevices_AreTheirAddressesWhereTheFileHasNone) {
   EXPECT_EQ(machine.gpus[5].bdf.to_string(), "000a:00:00.0");
   EXPECT_EQ(machine.hcas[0].name, "0201:00:00.0");
   EXPECT_FALSE(machine.hcas[0].named);
-  // The second port of a card is an HCA of its name.
-  machine = read_nccl(kTopologies + "/nccl-dgx-a100-cascade.xml");
-  EXPECT_EQ(hca_named(machine, "mlx5_5").bdf, hca_named(machine, "mlx5_4").bdf);
-  EXPECT_EQ(hca_named(machine, "mlx5_5").ports.at(0).number, 1);
 }
 
 TEST(NcclXml, Read_LinksOfGpus_AreC2cNvlinkOrXgmi) {
@@ -261,7 +257,7 @@ TEST(NcclXml, Read_BothFunctionsOfAnHca_AreTheDataDirectOne) {
 }
 
 TEST(NcclXml, Read_WhatNcclReadsInAnotherWay_IsAFinding) {
-  const std::string gpu = "<gpu dev=\"0\" rank=\"0\"/>";
+  const std::string gpu = "<gpu dev=\"0\" rank=\"0\"/>", nic = "<nic><net name=\"a\"/></nic>";
   const std::pair<std::string, std::string> cases[] = {
       {"<pci busid=\"0000:1B:00.0\" class=\"0x030200\"/>", "write busid=\"0000:1b:00.0\""},
       {"<pci busid=\"00000000:1b:00.0\" class=\"0x030200\"/>", "write busid=\"0000:1b:00.0\""},
@@ -276,6 +272,10 @@ TEST(NcclXml, Read_WhatNcclReadsInAnotherWay_IsAFinding) {
       {"<pci busid=\"0000:1b:00.0\">" + gpu + "<gpu dev=\"1\" rank=\"1\"/></pci>",
        "a <pci> of its"},
       {"<pci busid=\"0000:1b:00.0\">" + gpu + gpu + "</pci>", "a <pci> of its"},
+      {"<pci busid=\"0000:1b:00.0\">" + nic + "<nic><net name=\"b\"/></nic></pci>",
+       "a <pci> of its"},
+      {"<pci busid=\"0000:1b:00.0\">" + nic + "<pci busid=\"0000:1c:00.0\"/></pci>",
+       "a <pci> of its"},
       {"<pci busid=\"0000:1b:00.0\">" + gpu + "<gpu dev=\"0\" rank=\"1\"/></pci>", ""}};
   for (const auto& [elements, fix] : cases) {
     const Findings findings = checked(nccl_xml_text("<system version=\"1\"><cpu numaid=\"0\">" +

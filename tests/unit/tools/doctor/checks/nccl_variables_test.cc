@@ -119,6 +119,10 @@ TEST(NcclVariables, FilesOfNccl_AreReadAsNcclReadsThem) {
       {"NCCL_GRAPH_FILE", "<graphs/>", Verdict::kFailure, "<graphs> is not of version 1"},
       {"NCCL_GRAPH_FILE", "\t" + graph, Verdict::kFailure, "/etc/file.xml:1: a tab"},
       {"NCCL_GRAPH_FILE", "<graphs", Verdict::kFailure, "not XML"},
+      {"NCCL_GRAPH_FILE", "<?xml?>" + graph, Verdict::kFailure, "<?xml?> does not end"},
+      {"NCCL_GRAPH_FILE", "\n\t" + graph, Verdict::kFailure, "file.xml:2: a tab, where NCCL"},
+      {"NCCL_GRAPH_FILE", "<graphs version=\"2\"/>", Verdict::kFailure, "not of version 1"},
+      {"NCCL_GRAPH_FILE", "<graph/>", Verdict::kWarning, "instead of those"},
       {"NCCL_GRAPH_FILE", "", Verdict::kFailure, "No such file"}};
   for (const auto& one : cases) {
     for (const bool is_live : {true, false}) {
@@ -131,6 +135,7 @@ TEST(NcclVariables, FilesOfNccl_AreReadAsNcclReadsThem) {
       EXPECT_THAT(seen.evidence, ::testing::HasSubstr(one.evidence));
     }
   }
+  EXPECT_EQ(variables_seen_with({{"NCCL_GRAPH_FILE", ""}}).at(0).verdict, Verdict::kFailure);
   MadeHost made;  // the default of nvidia-topologyd
   made.write("/var/run/nvidia-topologyd/virtualTopology.xml", "\t" + topology);
   EXPECT_EQ(worst_of("nccl-variables", made.host).verdict, Verdict::kFailure);
