@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <cstring>
 #include <fstream>
 #include <sstream>
 #include <system_error>
@@ -19,6 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kMostConfBytes = 1 << 20;
+constexpr char kNameCharacters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
 
 struct ConfLine {
   std::string file;
@@ -34,6 +36,9 @@ bool is_blank(char c) { return c == ' ' || c == '\t'; }
 std::optional<Observation> judge_conf_line(const ConfLine& line) {
   const size_t equals = line.text.find('=');
   const std::string name = line.text.substr(0, equals), value = line.text.substr(equals + 1);
+  const bool has_blank = name.find_first_of(" \t") != std::string::npos;
+  const bool is_odd_name = name.find_first_not_of(kNameCharacters) != std::string::npos &&
+                           (has_blank || strcasestr(name.c_str(), "nccl") != nullptr);
   const bool is_quoted = value.starts_with('"') || value.starts_with('\'');
   const bool is_padded = !value.empty() && (is_blank(value.front()) || is_blank(value.back()));
   const struct {
@@ -43,12 +48,10 @@ std::optional<Observation> judge_conf_line(const ConfLine& line) {
   } faults[] = {
       {equals == std::string::npos, " has no '=', so that NCCL ignores it",
        "write NAME=VALUE, or '#' at the start of the line"},
-      {name.starts_with("export "), ": NCCL takes \"export\" for a part of the name",
-       "remove the word export"},
-      {name.find_first_of(" \t") != std::string::npos,
-       ": blanks in front of '=' or of the name are a part of the name, so that NCCL does not know "
-       "it",
-       "remove the blanks"},
+      {is_odd_name,
+       ": all in front of '=' is the name, and NCCL knows none with blanks, a word such as export, "
+       "small letters or a byte order mark",
+       "write NAME=VALUE at the start of the line, with the name in capitals"},
       {is_quoted, ": the quotes are a part of the value", "remove the quotes"},
       {value.find(" #") != std::string::npos, ": a comment behind a value is a part of it",
        "write the comment in a line of its own"},

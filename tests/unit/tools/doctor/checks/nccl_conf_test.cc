@@ -23,7 +23,7 @@ TEST(NcclConf, EachCase_HasItsVerdict) {
        {"good", conf("# comment\n\nNCCL_DEBUG=INFO\nNCCL_IB_HCA=mlx5_0,mlx5_1\n"), Verdict::kOk, "",
         "it sets 2 variables of NCCL or the plugin"},
        {"blanks around the sign", conf("NCCL_DEBUG=INFO\nNCCL_IB_HCA = mlx5_0\n"),
-        Verdict::kWarning, "nccl.conf:2", "", "remove the blanks"},
+        Verdict::kWarning, "nccl.conf:2", "", "with the name in capitals"},
        {"overridden",
         [](MadeHost* made) {
           made->write(kFile, "NCCL_DEBUG=INFO\n");
@@ -54,7 +54,8 @@ TEST(NcclConf, LinesOfWindows_AreOneWarning) {
 TEST(NcclConf, LinesThatNcclMisreads_AreWarnings) {
   for (const char* line :
        {"NCCL_DEBUG INFO", "export NCCL_DEBUG=INFO", " NCCL_DEBUG=INFO", "NCCL_DEBUG= INFO",
-        "NCCL_DEBUG=\"INFO\"", "NCCL_DEBUG=INFO # all", "NCCL_SOCKET_IFNAME=eth0 "}) {
+        "NCCL_DEBUG=\"INFO\"", "NCCL_DEBUG=INFO # all", "NCCL_SOCKET_IFNAME=eth0 ",
+        "\xef\xbb\xbfNCCL_DEBUG=INFO", "nccl_debug=INFO", "NCCL-DEBUG=INFO"}) {
     MadeHost made;
     conf(std::string(line) + "\n")(&made);
     EXPECT_EQ(worst_of("nccl-conf", made.host).verdict, Verdict::kWarning) << line;
