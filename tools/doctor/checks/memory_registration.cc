@@ -9,6 +9,7 @@
 #include "plugin/config/load.h"
 #include "plugin/config/topology_options.h"
 #include "tools/doctor/checks/checks.h"
+#include "tools/doctor/nccl_settings.h"
 #include "tools/doctor/nvidia_files.h"
 #include "tools/doctor/topology.h"
 #include "tools/topo/rdma_devices.h"
@@ -161,8 +162,8 @@ bool is_usable_registration(const PathState& path, bool by_user) {
   return by_user && path.works == Works::kYes;
 }
 
-Observation registration_switched_off(const std::string& hca, const PathState& dmabuf,
-                                      const PathState& peermem) {
+Observation registration_switched_off(const Host& host, const std::string& hca,
+                                      const PathState& dmabuf, const PathState& peermem) {
   const bool has_dmabuf = dmabuf.works == Works::kYes;
   return failure(
       hca,
@@ -170,8 +171,9 @@ Observation registration_switched_off(const std::string& hca, const PathState& d
                   "or GDR_NCCL_GPU_MEMORY switches off",
                   has_dmabuf ? "by dma-buf" : "by its address",
                   has_dmabuf ? dmabuf.text : peermem.text),
-      fmt::format("unset {}GDR_NCCL_GPU_MEMORY, or let it name {}",
-                  has_dmabuf ? "NCCL_DMABUF_ENABLE and " : "", has_dmabuf ? "dmabuf" : "peermem"));
+      fmt::format("{}{}, or let it name {}",
+                  has_dmabuf ? unset_text(host, "NCCL_DMABUF_ENABLE") + "; " : "",
+                  unset_text(host, "GDR_NCCL_GPU_MEMORY"), has_dmabuf ? "dmabuf" : "peermem"));
 }
 
 Observation registration_of(const Host& host, const std::string& hca, const PathState& exported,
@@ -180,7 +182,7 @@ Observation registration_of(const Host& host, const std::string& hca, const Path
   const bool by_any = dmabuf.works == Works::kYes || peermem.works == Works::kYes;
   if (by_any && !is_usable_registration(dmabuf, allowed.dmabuf) &&
       !is_usable_registration(peermem, allowed.peermem)) {
-    return registration_switched_off(hca, dmabuf, peermem);
+    return registration_switched_off(host, hca, dmabuf, peermem);
   }
   if (is_usable_registration(dmabuf, allowed.dmabuf)) {
     return ok(hca, "GPU memory can be registered by dma-buf: " + dmabuf.text);

@@ -12,6 +12,7 @@
 #include "plugin/config/load.h"
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/checks/fabric_ports.h"
+#include "tools/doctor/nccl_settings.h"
 #include "tools/doctor/topology.h"
 #include "tools/topo/shell_lines.h"
 
@@ -39,6 +40,8 @@ std::string gid_text(const RdmaPort& port, const transport::GidEntry& chosen) {
                      transport::to_string(chosen.type), netdev);
 }
 
+constexpr char kGidIndex[] = "NCCL_IB_GID_INDEX";
+
 std::string set_address(const RdmaPort& port) {
   return fmt::format("give its network interface an address: ip addr add ADDRESS/PREFIX dev {}",
                      port.netdevs.empty() ? "INTERFACE" : topo::shell_word(port.netdevs.front()));
@@ -50,17 +53,19 @@ Observation no_gid(const FabricPort& one, const std::string& text) {
   return failure(one.label, parts.text, parts.fix.empty() ? set_address(*one.port) : parts.fix);
 }
 
-Observation unfit_gid(const FabricPort& one, const transport::GidEntry& chosen,
+Observation unfit_gid(const Host& host, const FabricPort& one, const transport::GidEntry& chosen,
                       const transport::GidPreference& preference, const std::string& evidence) {
   const bool is_forced = preference.forced_index >= 0;
+  const std::string unset_index = unset_text(host, kGidIndex);
   if (transport::is_link_local(chosen.gid)) {
     return warning(one.label, evidence + ": link-local, so that only peers in its subnet reach it",
-                   is_forced ? "unset NCCL_IB_GID_INDEX" : set_address(*one.port));
+                   is_forced ? unset_index : set_address(*one.port));
   }
   if (chosen.type != transport::GidType::kRoceV2) {
     return warning(one.label, evidence + ": RoCE v1 is not routed, and carries no ECN",
-                   is_forced ? "unset NCCL_IB_GID_INDEX"
-                             : "unset NCCL_IB_ROCE_VERSION_NUM, and enable RoCE v2 in the driver");
+                   is_forced ? unset_index
+                             : unset_text(host, "NCCL_IB_ROCE_VERSION_NUM") +
+                                   ", and enable RoCE v2 in the driver");
   }
   return warning(one.label,
                  fmt::format("{}: {}; NCCL's own transport then takes index 0", evidence,
@@ -69,7 +74,8 @@ Observation unfit_gid(const FabricPort& one, const transport::GidEntry& chosen,
                              transport::is_ipv4_mapped(chosen.gid) ? "AF_INET" : "AF_INET6"));
 }
 
-Observation roce_gid(const FabricPort& one, const transport::GidPreference& preference) {
+Observation roce_gid(const Host& host, const FabricPort& one,
+                     const transport::GidPreference& preference) {
   const auto chosen = transport::select_gid(gid_table(*one.port), preference);
   if (!chosen) return no_gid(one, chosen.error().text);
   std::string evidence = gid_text(*one.port, *chosen);
@@ -81,11 +87,11 @@ Observation roce_gid(const FabricPort& one, const transport::GidPreference& pref
   if (is_asked_for || (is_routable && preference.forced_index >= 0)) {
     return ok(one.label, evidence);
   }
-  return unfit_gid(one, *chosen, preference, evidence);
+  return unfit_gid(host, one, *chosen, preference, evidence);
 }
 
 // A forced index may be of IPv4 on one port and of IPv6 on another, which cannot connect.
-void add_mixed_families(const std::vector<FabricPort>& ports,
+void add_mixed_families(const Host& host, const std::vector<FabricPort>& ports,
                         const transport::GidPreference& preference, Observations* seen) {
   if (preference.forced_index < 0) return;
   std::vector<std::string> ipv4, ipv6;
@@ -99,7 +105,7 @@ void add_mixed_families(const std::vector<FabricPort>& ports,
                           fmt::format("NCCL_IB_GID_INDEX={} is an IPv4 address on {} and another "
                                       "on {}",
                                       preference.forced_index, ipv4.front(), ipv6.front()),
-                          "unset NCCL_IB_GID_INDEX"));
+                          unset_text(host, kGidIndex)));
 }
 
 // Without GPUs, a port whose interface has no address may be one that is not in use.
@@ -259,12 +265,12 @@ Observations run_roce_gids(const Host& host) {
   Observations seen;
   std::vector<std::pair<std::string, transport::Gid>> gids;
   for (const FabricPort& one : ports) {
-    seen.push_back(roce_gid(one, preference));
+    seen.push_back(roce_gid(host, one, preference));
     const auto chosen = transport::select_gid(gid_table(*one.port), preference);
     if (chosen) gids.emplace_back(one.label, chosen->gid);
   }
   if (preference.forced_index < 0) allow_unused_ports(host, ports, preference, &seen);
-  add_mixed_families(ports, preference, &seen);
+  add_mixed_families(host, ports, preference, &seen);
   for (const Finding& one : transport::same_gids(gids)) seen.push_back(observation_of(one));
   return seen;
 }

@@ -85,6 +85,12 @@ TEST(RoceGids, EachCase_HasItsVerdict) {
         "NCCL_IB_GID_INDEX is 7", "unset it"},
        {"index of version 1", roce_with("NCCL_IB_GID_INDEX", "2"), Verdict::kWarning, "", "",
         "unset NCCL_IB_GID_INDEX"},
+       {"index in a file",
+        [](MadeFabric* made) {
+          roce_with("NCCL_IB_GID_INDEX", "2")(made);
+          made->host.conf_places["NCCL_IB_GID_INDEX"] = {"/etc/nccl.conf", 4};
+        },
+        Verdict::kWarning, "", "", "remove line 4 of /etc/nccl.conf"},
        {"index of version 2", roce_with("NCCL_IB_GID_INDEX", "3"), Verdict::kOk},
        {"index of two families",
         [](MadeFabric* made) {
