@@ -26,20 +26,6 @@ TEST(Values, Integer_NoNumberOrOutOfRange_IsRejectedAndLeavesTheValue) {
                            "99999999999999999999", "-99999999999999999999", "4294967296"}) {
     EXPECT_EQ(integer(text, {0, 31}), kUntouched) << text;
   }
-  EXPECT_EQ(integer(std::string("7\0"
-                                "9",
-                                3),
-                    {0, 31}),
-            kUntouched);
-}
-
-TEST(Values, NumberOfNccl_IsWhatItBeginsWith) {
-  const std::pair<const char*, std::optional<int64_t>> cases[] = {{"1 # a", 1},
-                                                                  {"0x10", 16},
-                                                                  {"x", 0},
-                                                                  {"4294967296", 4294967296},
-                                                                  {"99999999999999999999", {}}};
-  for (const auto& [text, number] : cases) EXPECT_EQ(nccl_number(text), number) << text;
 }
 
 // NCCL does not read the plugin's own variables.

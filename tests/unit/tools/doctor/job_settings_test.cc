@@ -194,34 +194,6 @@ TEST(JobSettings, WorseRailsByTheUsersListOrMap_AreTakenBack) {
   EXPECT_THAT(by_both, HasSubstr("# Line 1 of nccl.conf sets NCCL_IB_HCA"));
 }
 
-TEST(JobSettings, MachinesOfFiles_GetTheLineThatTheyNeed) {
-  struct Case {
-    const char* file;
-    std::optional<std::string> hca, map;
-    const char* commands;
-  };
-  const char* const hgx = "nccl-hgx-4nic.xml";
-  const char* const level = "export NCCL_NET_GDR_LEVEL='PHB'\n";
-  const char* const unset_map = "unset GDR_NCCL_RAIL_MAP\n";
-  const Case cases[] = {
-      {"hwloc-two-socket-plain.xml", {}, {}, level},
-      {"hwloc-flat-vm.xml", {}, {}, level},
-      {"hwloc-power9.xml", {}, {}, level},
-      {hgx, {}, {}, ""},
-      {hgx, "mlx5_0,mlx5_1", {}, "unset NCCL_IB_HCA\n"},
-      {hgx, {}, "GPU0=mlx5_3;GPU7=mlx5_0", unset_map},
-      {hgx, "mlx5_0,mlx5_1,mlx5_2,mlx5_3", "GPU0=mlx5_3", unset_map},
-      {hgx, "^mlx5_3", "GPU0=mlx5_0", "unset NCCL_IB_HCA\nunset GDR_NCCL_RAIL_MAP\n"}};
-  for (const Case& one : cases) {
-    topo::InspectOptions options;
-    options.from = std::string(GDR_TOPOLOGIES) + "/" + one.file;
-    options.hca = one.hca;
-    options.rail_map = one.map;
-    EXPECT_EQ(commands_in(job_settings(topo::inspect(options).value())), one.commands)
-        << one.file << " " << one.hca.value_or("") << " " << one.map.value_or("");
-  }
-}
-
 TEST(JobSettings, RailWithoutANameInTheSource_IsACommentInPlaceOfTheList) {
   Machine machine = two_sockets_with_switches();
   machine.hcas[4].named = false;  // excluded: no line has its name

@@ -8,20 +8,6 @@
 namespace gdr::tools::doctor {
 namespace {
 
-TEST(NcclSetting, EmptyValue_CountsAsUnset) {
-  MadeHost made;
-  made.host.environment["NCCL_IB_HCA"] = "";
-  EXPECT_FALSE(nccl_setting(made.host, "NCCL_IB_HCA").has_value());
-}
-
-TEST(NcclNumber, HexadecimalAndText_AreReadAsNcclDoes) {
-  MadeHost made;
-  made.host.environment = {{"NCCL_IB_PKEY", "0x10"}, {"NCCL_IB_TC", "high"}};
-  EXPECT_EQ(nccl_number(made.host, "NCCL_IB_PKEY"), 16);
-  EXPECT_EQ(nccl_number(made.host, "NCCL_IB_TC"), 0);
-  EXPECT_FALSE(nccl_number(made.host, "NCCL_IB_SL").has_value());
-}
-
 TEST(UnsetText, OfAFile_NamesItsLine) {
   MadeHost made;
   made.host.environment["NCCL_NET"] = "Socket";

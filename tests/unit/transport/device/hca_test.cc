@@ -175,12 +175,7 @@ TEST_F(HcaTest, Discover_EntryOfTheFilterWithoutAPort_IsAFindingThatNamesThePort
   EXPECT_EQ(findings("mlx5_9,mlx5_0:3"),
             "WARN NCCL_IB_HCA: 'mlx5_9', 'mlx5_0:3' match no port of this machine, whose HCAs are "
             "mlx5_0, mlx5_10. Fix: name HCAs of this machine");
-  EXPECT_EQ(findings("mlx5_1"), "") << "which is the beginning of a name";
-  EXPECT_THAT(findings("=mlx5_1"), testing::HasSubstr("'mlx5_1' matches no port"));
-  EXPECT_THAT(findings("mlx5_10:2,mlx5"), testing::HasSubstr("'mlx5_10:2' matches no port"));
   EXPECT_THAT(findings("^mlx5_9"), testing::StartsWith("INFO "));
-  EXPECT_EQ(findings("^mlx5_0"), "");
-  EXPECT_EQ(findings(""), "");
   verbs.fail_call(Call::kOpenDevice, EIO);
   EXPECT_EQ(findings("mlx5_0:3"), "") << "the ports of an HCA that cannot be opened are unknown";
 }
