@@ -114,11 +114,15 @@ Result<InterfaceFilter> InterfaceFilter::parse(std::string_view text) {
   NameList& list = filter.list_;
   list = NameList::parse(text, kMaxEntries);
   const std::string unread = list.unread_text();
-  if (list.names_nothing()) return fail(Code::kInvalidUsage, unread);
   auto note = [&list](std::string what) {
     list.notes.push_back({FindingKind::kListEntry, Severity::kWarning, "", std::move(what), ""});
   };
-  if (!unread.empty()) note(unread);
+  if (list.names_nothing()) {
+    list.notes = {
+        {FindingKind::kBadValue, Severity::kError, "", unread + "; no interface is used", ""}};
+  } else if (!unread.empty()) {
+    note(unread);
+  }
   for (NameList::Entry& entry : list.entries) {
     if (entry.fields.empty()) continue;
     note("':" + entry.fields + "' is ignored");
@@ -128,7 +132,7 @@ Result<InterfaceFilter> InterfaceFilter::parse(std::string_view text) {
 }
 
 bool InterfaceFilter::accepts(std::string_view name) const {
-  if (!is_set()) return true;
+  if (list_.entries.empty()) return !list_.names_nothing();
   bool named = false;
   for (const NameList::Entry& entry : list_.entries) named = named || list_.names(entry, name);
   return named != list_.exclude;

@@ -60,6 +60,7 @@ TEST(NcclFilters, EachCase_HasItsVerdict) {
         "ip link set dev 'eth1' up, or name another interface"},
        {"no interface matches", job({{"NCCL_SOCKET_IFNAME", "bond0"}}), Verdict::kFailure, "",
         "bond0 (environment) matches no interface of this machine (eth0, eth1)"},
+       {"no interface can be read", job({{"NCCL_SOCKET_IFNAME", "eth0 eth1"}}), Verdict::kFailure},
        {"interface without /sys", bare("NCCL_SOCKET_IFNAME", "eth0"), Verdict::kUnknown},
        {"index of a key", job({{"NCCL_IB_PKEY", "0"}}), Verdict::kOk},
        {"index without a key", job({{"NCCL_IB_PKEY", "1"}}), Verdict::kFailure},
