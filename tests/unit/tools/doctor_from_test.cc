@@ -68,27 +68,6 @@ TEST_F(DoctorFrom, GoodMachine_ExitsWith0AndNamesWhatAFileDoesNotShow) {
   EXPECT_THAT(result.out, HasSubstr("--root)")) << "where to look instead";
 }
 
-TEST_F(DoctorFrom, ChangedMachine_HasTheFindingWithItsSubject) {
-  const Json report = report_on(copy("node7.xml", kMachine, kLinks, kFewerLinks));
-  EXPECT_EQ(kinds_in(report), "nvlink");
-  for (const Json& check : report["checks"]) {
-    if (check["name"] != "nvlink") continue;
-    EXPECT_EQ(check["verdict"], "warning");
-    EXPECT_EQ(check["observations"][0]["subject"], "GPU0 (0000:12:00.0)");
-  }
-}
-
-TEST_F(DoctorFrom, MachineWithoutAnHca_ExitsWith1) {
-  const std::string file = write(
-      "gpu.xml",
-      "<system version=\"1\"><cpu numaid=\"0\" arch=\"x86_64\" vendor=\"GenuineIntel\">"
-      "<pci busid=\"0000:1a:00.0\" class=\"0x030200\" link_speed=\"32.0 GT/s PCIe\" "
-      "link_width=\"16\"><gpu dev=\"0\" sm=\"90\" rank=\"0\" gdr=\"1\"/></pci></cpu></system>");
-  const Printed result = judge("--check rdma-devices --from " + file);
-  EXPECT_EQ(result.code, 1);
-  EXPECT_THAT(result.out, HasSubstr("the machine shows no HCA"));
-}
-
 // NCCL takes a class that the file lacks from /sys, so that the file does not show the devices.
 TEST_F(DoctorFrom, FunctionsWithoutAClass_LeaveDevicesUnknown) {
   const std::string gpu = " class=\"0x030200\"", nic = " class=\"0x020700\"";

@@ -85,19 +85,5 @@ TEST(Report, ExitCode_ByVerdict) {
             kExitOk);
 }
 
-TEST(Report, NothingThatTheMachineHas_IsHealthy) {
-  const Report report = report_of({result_of("a", Cost::kStops, {nothing("no GPU")}),
-                                   result_of("b", Cost::kStops, {nothing("no HCA")})});
-  EXPECT_EQ(report.verdict(), Verdict::kNothing);
-  EXPECT_EQ(exit_code_of(report), kExitOk);
-}
-
-TEST(Report, NothingAndUnknown_CouldNotLook) {
-  const Report report = report_of({result_of("a", Cost::kStops, {nothing("no GPU")}),
-                                   result_of("b", Cost::kStops, {unknown("", "", "")})});
-  EXPECT_EQ(report.verdict(), Verdict::kUnknown);
-  EXPECT_EQ(exit_code_of(report), kExitCouldNotRun);
-}
-
 }  // namespace
 }  // namespace gdr::tools::doctor

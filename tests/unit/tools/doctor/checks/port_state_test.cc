@@ -119,17 +119,6 @@ TEST(PortState, SecondPortInUse_IsAFindingWithTheSign) {
   }
 }
 
-TEST(PortState, SecondPortThatAnotherCardHasUp_IsAFindingWithoutASign) {
-  MadeFabric made;
-  second_port_down(set_lid)(&made);
-  made.host.inspection->decision.machine.hcas[1].ports[1].state = Port::State::kActive;
-  judge_topology(&made.host);
-  const Observations seen = findings_of(made.host, {FindingKind::kPortDown});
-  ASSERT_FALSE(seen.empty());
-  EXPECT_EQ(seen[0].subject, "mlx5_0:2");
-  EXPECT_THAT(seen[0].evidence, ::testing::Not(::testing::HasSubstr("in use")));
-}
-
 // An active InfiniBand port with that LID and LID of the subnet manager.
 auto lids(std::optional<int> own, std::optional<int> manager) {
   return [=](MadeFabric* made) {
