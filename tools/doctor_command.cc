@@ -35,7 +35,8 @@ struct DoctorCommand {
   bool fix_script = false;
   bool list = false;
   bool fingerprint = false;
-  std::optional<std::string> good;  // the file of a good machine
+  std::optional<std::string> good;   // the file of a good machine
+  std::optional<std::string> since;  // an earlier report of this machine
 };
 
 // Returns the checks of --check, in the order of all_checks(); all of them where none is named.
@@ -109,9 +110,9 @@ int exit_code_of(const Error& error) {
   return is_wrong ? kExitUsage : kExitCouldNotRun;
 }
 
-doctor::Host host_of(const DoctorCommand& command, bool watches_errors) {
+doctor::Host host_of(const DoctorCommand& command) {
   if (!command.file.has_value()) {
-    Result<doctor::Host> host = doctor::read_host(command.root, watches_errors);
+    Result<doctor::Host> host = doctor::read_host(command.root);
     if (!host) stop(kExitCouldNotRun, host.error().text);
     return std::move(*host);
   }
@@ -122,19 +123,29 @@ doctor::Host host_of(const DoctorCommand& command, bool watches_errors) {
   return std::move(*host);
 }
 
+void set_earlier(const DoctorCommand& command, const std::vector<doctor::Check>& checks,
+                 doctor::Host* host) {
+  if (command.since) {
+    auto earlier = doctor::read_earlier_counters(*command.since, host->counters);
+    if (!earlier) stop(kExitUsage, earlier.error().text);
+    host->earlier = std::move(*earlier);
+    return;
+  }
+  const bool are_judged = std::any_of(checks.begin(), checks.end(), [](const auto& check) {
+    return check.name == std::string_view("error-counters");
+  });
+  if (are_judged) doctor::watch_counters(host);
+}
+
 void run_unguarded(const DoctorCommand& command) {
   const std::vector<doctor::Check> checks = chosen(command.names);
   if (command.list) return print_list(checks);
-  const bool watches_errors =
-      !command.fingerprint &&
-      std::any_of(checks.begin(), checks.end(), [](const doctor::Check& check) {
-        return check.name == std::string_view("error-counters");
-      });
   std::optional<doctor::Profile> good;
   if (command.good) good = good_machine(*command.good);
-  doctor::Host host = host_of(command, watches_errors);
+  doctor::Host host = host_of(command);
   host.good = std::move(good);
   if (command.fingerprint) return print_fingerprint(host);
+  set_earlier(command, checks, &host);
   const doctor::Report report = doctor::run_checks(checks, host);
   fmt::print("{}", text_of(command, report, host));
   end_with(doctor::exit_code_of(report));
@@ -200,6 +211,9 @@ void add_doctor_command(CLI::App& app) {
   CLI::Option* file = add_file(command.get(), sub)->excludes(root, fingerprint);
   sub->add_option("--expect", command->good,
                   "Report in what this machine differs from this --fingerprint of a good one")
+      ->excludes(file, fingerprint);
+  sub->add_option("--since", command->since,
+                  "Judge the error counters of ports by how they moved since this --json report")
       ->excludes(file, fingerprint);
   sub->callback([command] { run(*command); });
 }

@@ -35,10 +35,13 @@ tests:
   - {series: 'nccl_gdr_doctor_check_status{instance="good", check="rails", cost="halves"}', values: '1x120'}
   - {series: 'nccl_gdr_doctor_check_status{instance="fails", check="rails", cost="halves"}', values: '2x120'}
   - {series: 'node_textfile_mtime_seconds{instance="old", file="/a/nccl_gdr_doctor.prom"}', values: '0x120'}
+  - {series: 'nccl_gdr_doctor_port_events_total{instance="good", counter="link_downed"}', values: '200x60 201x60'}
+  - {series: 'nccl_gdr_doctor_port_events_total{instance="flaps", counter="link_downed"}', values: '200+1x120'}
   - {series: 'nccl_gdr_recoveries_total{instance="good", device="mlx5_0", port="1"}', values: '0x110 1x10'}
   alert_rule_test:
 """
 _EXPECTED = {("GpuNetworkFails", "60m"): ["fails"], ("GpuNetworkUnknown", "60m"): ["missing", "old"],
+             ("GpuNetworkLinkFlaps", "60m"): ["flaps"],
              ("GpuRailLost", "60m"): [], ("GpuRailLost", "115m"): ["good"]}
 
 

@@ -83,7 +83,7 @@ std::vector<std::string> Host::names(const std::string& absolute) const {
   return topo::folder_names(path(absolute));
 }
 
-Result<Host> read_host(const fs::path& root, bool watches_errors) {
+Result<Host> read_host(const fs::path& root) {
   std::error_code ignored;
   if (!fs::is_directory(root, ignored)) {
     return fail(Code::kInvalidArgument, "there is no folder " + root.string());
@@ -95,11 +95,11 @@ Result<Host> read_host(const fs::path& root, bool watches_errors) {
   Host host;
   host.root = root;
   host.is_live = root == "/";
-  host.watches_errors = watches_errors;
   read_environment(&host);
   inspect_topology(&host);
   host.gpus = read_gpu_facts(host);
   host.ports = read_rdma_ports(host);
+  host.counters = read_counters(host);
   judge_topology(&host);
   host.process = read_process_facts(host);
   host.libraries = read_library_facts(host);

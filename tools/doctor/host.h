@@ -11,6 +11,7 @@
 #include "plugin/config/environment.h"
 #include "plugin/config/nccl_conf.h"
 #include "tools/doctor/check.h"
+#include "tools/doctor/counters.h"
 #include "tools/doctor/gpu_facts.h"
 #include "tools/doctor/library_facts.h"
 #include "tools/doctor/process_facts.h"
@@ -29,8 +30,6 @@ struct Host {
   // Whether that is the machine that this process runs on. If not, the facts that no file shows are
   // unknown.
   bool is_live = true;
-  // Whether the error counters are read twice, which takes a second.
-  bool watches_errors = true;
 
   // The variables of NCCL and the plugin with those of NCCL's configuration files, and where these
   // set them.
@@ -44,11 +43,13 @@ struct Host {
   topo::PciStates pci_states;
   Findings findings;  // of the topology: judge_topology()
 
-  GpuFacts gpus;                // NVIDIA's driver, CUDA, and what they report of each GPU
-  RdmaPorts ports;              // of every HCA, as sysfs and verbs show them
-  ProcessFacts process;         // limits and capabilities of this process
-  LibraryFacts libraries;       // as the loader finds them
-  std::optional<Profile> good;  // the machine that this one should be like: --expect
+  GpuFacts gpus;                          // NVIDIA's driver, CUDA, and what they report of each GPU
+  RdmaPorts ports;                        // of every HCA, as sysfs and verbs show them
+  ProcessFacts process;                   // limits and capabilities of this process
+  LibraryFacts libraries;                 // as the loader finds them
+  std::optional<Profile> good;            // the machine that this one should be like: --expect
+  CounterReading counters;                // of the ports
+  std::optional<CounterReading> earlier;  // those of --since, or of a second ago
 
   // The path of a file of the machine: path("/proc/modules").
   std::filesystem::path path(const std::string& absolute) const;
@@ -65,7 +66,7 @@ struct Host {
 
 // Reads all of it, of this machine ("/") or of a folder with a copy. Fails where the folder does
 // not exist, or has neither /proc nor /sys.
-Result<Host> read_host(const std::filesystem::path& root, bool watches_errors = true);
+Result<Host> read_host(const std::filesystem::path& root);
 
 // Reads the topology alone, from a file of hwloc or NCCL. Fails as topo::inspect() does, and for
 // the text of nvidia-smi, which states too little.

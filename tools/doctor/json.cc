@@ -46,7 +46,8 @@ std::string to_json(const Report& report) {
                      {"root", report.is_root},
                      {"verdict", name_of(report.verdict())},
                      {"exit_status", exit_code_of(report)},
-                     {"checks", checks}};
+                     {"checks", checks},
+                     {"counters", json_of(report.counters)}};
   // A file or a variable may hold bytes that are not UTF-8.
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
 }

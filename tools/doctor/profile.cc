@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "tools/topo/file_content.h"
 #include "tools/topo/labels.h"
@@ -19,16 +20,16 @@ namespace {
 constexpr char kFingerprintFormat[] = "nccl-gdr-fingerprint";
 constexpr int kFingerprintVersion = 3;
 
-Result<Profile> parse_file(const std::string& file) {
+}  // namespace
+
+Result<std::string> text_of_file(const std::string& file) {
   std::ifstream stream(file, std::ios::binary);
   if (!stream) return fail_errno(Code::kInvalidArgument, "cannot be read", errno);
-  const std::optional<std::string> text = topo::rest_of_stream(stream, topo::kMostFileBytes);
-  if (text.has_value()) return parse_fingerprint(*text);
+  std::optional<std::string> text = topo::rest_of_stream(stream, topo::kMostFileBytes);
+  if (text.has_value()) return std::move(*text);
   return fail(Code::kInvalidArgument,
-              stream.bad() ? "cannot be read" : "is larger than a fingerprint can be");
+              stream.bad() ? "cannot be read" : "is larger than any output of the doctor");
 }
-
-}  // namespace
 
 std::string to_json(const Profile& profile) {
   nlohmann::json json = profile;
@@ -59,7 +60,8 @@ Result<Profile> parse_fingerprint(const std::string& text) {
 }
 
 Result<Profile> read_fingerprint(const std::string& file) {
-  Result<Profile> profile = parse_file(file);
+  Result<std::string> text = text_of_file(file);
+  Result<Profile> profile = text ? parse_fingerprint(*text) : forward_error(text);
   if (profile) return profile;
   return fail(profile.error().code, topo::clean_text("\"" + file + "\" " + profile.error().text));
 }

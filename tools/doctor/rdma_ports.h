@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "transport/device/gid_selection.h"
-#include "transport/device/hardware_counters.h"
 
 namespace gdr::tools::doctor {
 
@@ -45,12 +44,8 @@ struct RdmaPort {
   std::string link_layer;  // "InfiniBand", "Ethernet", "Unspecified"; "": unknown
   std::optional<int> lid, sm_lid;
   std::vector<RdmaGid> gids;
-  std::vector<std::string> netdevs;            // names, the first is that of the port itself
-  std::optional<int> active_mtu, max_mtu;      // bytes of payload; verbs alone has them
-  bool has_counters = false;                   // whether the kernel has counters of the port
-  transport::HardwareCounters error_counters;  // those about errors
-  // By what these moved within a second; nothing where that was not looked at.
-  std::optional<transport::HardwareCounters> moved;
+  std::vector<std::string> netdevs;        // names, the first is that of the port itself
+  std::optional<int> active_mtu, max_mtu;  // bytes of payload; verbs alone has them
 
   bool is_infiniband() const { return link_layer == "InfiniBand"; }
   bool is_ethernet() const { return link_layer == "Ethernet"; }
@@ -63,6 +58,7 @@ struct RdmaHca {
   std::string driver;            // of the PCI function: "mlx5_core"; "": none or unknown
   std::string firmware, board_id, hca_type;  // "" where unknown
   std::string node_type;                     // "1: CA", "4: RNIC"
+  std::string guid;                          // of the node: "946d:ae03:00c0:1234"; "": unknown
   std::string pci;                           // "0000:3b:00.0"; "" for a device without a function
   std::string pci_ids;                       // "15b3:1021"; "" where unknown
   bool is_virtual = false;       // a device of software above a network interface (rxe, siw)
@@ -94,9 +90,7 @@ struct RdmaPorts {
 };
 
 // Reads them; `host` has its root, environment and topology already. Of the machine that it runs on
-// it opens each HCA by verbs, and reads the error counters twice, a second apart, where the host
-// watches them. The counters of a
-// dead HCA take as long as its driver waits for the firmware (hardware_counters.h).
+// it opens each HCA by verbs.
 RdmaPorts read_rdma_ports(const Host& host);
 
 // The parts of that. Each adds to what the one before it has found.

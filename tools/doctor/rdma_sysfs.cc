@@ -4,9 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
-#include <chrono>
 #include <system_error>
-#include <thread>
 
 #include "tools/doctor/host.h"
 #include "tools/doctor/rdma_ports.h"
@@ -80,8 +78,6 @@ RdmaPort read_rdma_port(const RdmaHca& hca, int number) {
   port.sm_lid = number_in_sysfs(line("sm_lid"), 16);
   read_rdma_gids(folder, &port);
   add_lone_rdma_netdev(hca, &port);
-  port.has_counters = transport::has_hardware_counters(hca.folder.string(), number);
-  port.error_counters = transport::read_hardware_counters(hca.folder.string(), number);
   return port;
 }
 
@@ -98,23 +94,6 @@ void read_rdma_function(const Host& host, RdmaHca* hca) {
   const auto function = topology::pci_function(location->sysfs_path);
   if (!function || function->ids.vendor == 0) return;
   hca->pci_ids = fmt::format("{:04x}:{:04x}", function->ids.vendor, function->ids.device);
-}
-
-// The counters are read again after a second, all at once.
-void watch_rdma_counters(RdmaPorts* ports) {
-  const bool any = std::any_of(ports->hcas.begin(), ports->hcas.end(), [](const RdmaHca& hca) {
-    return std::any_of(hca.ports.begin(), hca.ports.end(),
-                       [](const RdmaPort& port) { return port.has_counters; });
-  });
-  if (!any) return;
-  std::this_thread::sleep_for(std::chrono::seconds(1));
-  for (RdmaHca& hca : ports->hcas) {
-    for (RdmaPort& port : hca.ports) {
-      if (!port.has_counters) continue;
-      const auto now = transport::read_hardware_counters(hca.folder.string(), port.number);
-      port.moved = transport::moved_symptoms(port.error_counters, now);
-    }
-  }
 }
 
 }  // namespace
@@ -144,6 +123,8 @@ void read_rdma_hca(const Host& host, RdmaHca* hca) {
   hca->board_id = topology::first_line(hca->folder / "board_id");
   hca->hca_type = topology::first_line(hca->folder / "hca_type");
   hca->node_type = topology::first_line(hca->folder / "node_type");
+  const std::string guid = topology::first_line(hca->folder / "node_guid");
+  if (topology::parse_guid(guid) != 0) hca->guid = guid;
   read_rdma_function(host, hca);
   for (const std::string& name : topo::folder_names(hca->folder / "ports")) {
     const int number = number_in_sysfs(name).value_or(0);
@@ -167,7 +148,6 @@ RdmaPorts read_rdma_ports(const Host& host) {
   read_rdma_sysfs(host, &ports);
   if (host.is_live) read_rdma_verbs(host, &ports);
   read_rdma_netdevs(host, &ports);
-  if (host.is_live && host.watches_errors) watch_rdma_counters(&ports);
   return ports;
 }
 

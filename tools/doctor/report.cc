@@ -113,6 +113,7 @@ Report run_checks(const std::vector<Check>& checks, const Host& host) {
   report.host =
       topo::clean_text(host.file.empty() ? host.line("/proc/sys/kernel/hostname") : host.file);
   report.is_root = geteuid() == 0;
+  report.counters = host.counters;
   for (const Check& check : checks) report.results.push_back({check, run_check(check, host)});
   return report;
 }

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "tools/doctor/check.h"
+#include "tools/doctor/counters.h"
 
 namespace gdr::tools::doctor {
 
@@ -23,6 +24,7 @@ struct Report {
   std::string host;                  // its name
   bool is_root = false;              // whether the doctor ran as root
   std::vector<CheckResult> results;  // in the order of all_checks()
+  CounterReading counters;
 
   // The worst; kNothing without results.
   Verdict verdict() const;

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "tests/fakes/temp_folder.h"
@@ -111,7 +112,8 @@ TEST_F(DoctorCommandRun, OptionsThatHaveNoEffectTogether_AreNamed) {
       {"--from x.xml --expect y", "--from excludes --expect"},
       {"--host 0", "--host requires --from"},
       {"--nccl-version 2.28.3", "--nccl-version requires --from"},
-      {"--expect x --fingerprint", "--expect excludes --fingerprint"}};
+      {"--expect x --fingerprint", "--expect excludes --fingerprint"},
+      {"--from x.xml --since y", "--from excludes --since"}};
   for (const auto& [arguments, text] : cases) {
     const Printed result = run_as_is(arguments);
     EXPECT_EQ(result.code, 2) << arguments;
@@ -124,10 +126,12 @@ TEST_F(DoctorCommandRun, FilesThatCannotBeCompared_ExitWith2AndAreNamed) {
   std::ofstream(bad) << "no JSON";
   for (const std::string& other :
        {bad.string(), folder_.path().string(), bad.string() + "x", std::string("/dev/zero")}) {
-    const Printed result = run_as_is("--expect " + other);
-    EXPECT_EQ(result.code, 2) << other;
-    EXPECT_EQ(result.out, "");
-    EXPECT_THAT(result.err, HasSubstr(other));
+    for (const char* option : {"--expect ", "--since "}) {
+      const Printed result = run_as_is(option + other);
+      EXPECT_EQ(result.code, 2) << option << other;
+      EXPECT_EQ(result.out, "");
+      EXPECT_THAT(result.err, HasSubstr(other));
+    }
   }
   EXPECT_EQ(run_as_is("--expect ''").code, 2);
 }
@@ -152,6 +156,55 @@ TEST_F(DoctorCommandRun, GoodMachine_IsWhatThisOneIsComparedWith) {
   const Printed differing = run_as_is("--check good-machine --expect " + good.string());
   EXPECT_EQ(differing.code, 1);
   EXPECT_THAT(differing.out, HasSubstr("GPU99 (ffff:00:00.0), HCA99 (ffff:00:00.0): missing: "));
+}
+
+TEST_F(DoctorCommandRun, EarlierReport_ShowsHowCountersMoved) {
+  const std::string hca = "sys/class/infiniband/mlx5_0/",
+                    file = (folder_.path() / "a.json").string();
+  const std::string since = "--check error-counters --since " + file;
+  const auto write_machine = [&](const char* uptime, const char* link_downed) {
+    for (const auto& [name, text] :
+         std::map<std::string, std::string>{{"proc/stat", "cpu 1\nbtime 1790000000"},
+                                            {"proc/uptime", uptime},
+                                            {"proc/sys/kernel/hostname", "node17"},
+                                            {"proc/sys/kernel/random/boot_id", "aaaa"},
+                                            {hca + "node_guid", "946d:ae03:00c0:1234"},
+                                            {hca + "ports/1/link_layer", "Ethernet"},
+                                            {hca + "parent", "eth0"},
+                                            {"sys/class/net/eth0/carrier_changes", "2"},
+                                            {hca + "ports/1/counters/link_downed", link_downed}}) {
+      fs::create_directories((folder_.path() / name).parent_path());
+      std::ofstream(folder_.path() / name) << text << "\n";
+    }
+  };
+  write_machine("10000.17 9.9", "14");
+  auto report = nlohmann::json::parse(run("--json --check memory-lock").out);
+  EXPECT_EQ(report["counters"]["time"], 1790010000);
+  EXPECT_EQ(report["counters"]["ports"].dump(),
+            R"([{"device":"mlx5_0","guid":"946d:ae03:00c0:1234","port":1,)"
+            R"("values":{"carrier_changes":2,"link_downed":14}}])");
+  std::ofstream(file) << report;
+  EXPECT_THAT(run_as_is(since).err, HasSubstr("is of the machine \"node17\", and this is"));
+  EXPECT_THAT(run(since).err, HasSubstr("is not older than the counters of the machine"));
+  write_machine("17200.17 9.9", "20");
+  EXPECT_THAT(run(since).out, HasSubstr("link_downed 6 (20 in all) in the last 2 h: the link"));
+  EXPECT_EQ(run(since).code, 1);
+  // Each is added to those before.
+  const std::tuple<const char*, nlohmann::json, int, const char*> cases[] = {
+      {"/host", "container", 1, "link_downed 6"},
+      {"/ports/0/guid", "of another card", 0, "--since has no counters"},
+      {"/host", "node17", 0, "--since has no counters"},
+      {"/boot_id", "bbbb", 2, "has none of this machine's HCAs"},
+      {"/ports/0/guid", "", 0, "from this boot"},
+      {"/time", 0, 2, "does not state the time"},
+      {"/ports/0/values/link_downed", "x", 2, "is not a report with counters"}};
+  for (const auto& [place, value, code, text] : cases) {
+    report["counters"][nlohmann::json::json_pointer(place)] = value;
+    std::ofstream(file) << report;
+    const Printed result = run(since);
+    EXPECT_EQ(result.code, code) << place << value;
+    EXPECT_THAT(result.out + result.err, HasSubstr(text));
+  }
 }
 
 TEST_F(DoctorCommandRun, List_NamesEveryCheckAndExitsWith0) {

@@ -249,8 +249,8 @@ const std::vector<Check>& all_checks() {
        .cost = Cost::kSlows,
        .run = run_congestion_control},
       {.name = "error-counters",
-       .looks_at = "the hardware error counters of each port, twice, a second apart; run it "
-                   "under load",
+       .looks_at = "the hardware error counters of each port, twice, a second apart (run it "
+                   "under load), or against those of --since",
        .why = "Errors on a link or lost packets cost retransmissions, which halt a queue pair "
               "for milliseconds to seconds, and end it after some.",
        .cost = Cost::kSlows,

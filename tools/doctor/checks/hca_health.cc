@@ -1,9 +1,10 @@
-// The health of HCAs: error counters of ports, which are not zero and which move, and firmware.
+// The health of HCAs: error counters of ports, and how fast they move, and firmware.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <map>
 
 #include "tools/doctor/checks/checks.h"
@@ -18,6 +19,13 @@ namespace {
 // drivers mlx5, bnxt_re, irdma, efa and rxe.
 struct CounterMeaning {
   std::string_view part, meaning, fix;
+  // At which it stays: those of PortCounters (IBTA) have 4 to 16 bits. 0: it has more.
+  uint64_t largest = 0;
+  // So many a day are a warning. IBTA allows one wrong bit in 10^12, which is 144 an hour at 40
+  // Gb/s; faster links correct most errors.
+  double warning = 24 * 120;
+  // More than so many a day, or within a part of it, are a failure.
+  double failure = std::numeric_limits<double>::infinity();
 };
 
 constexpr std::string_view kCable =
@@ -27,18 +35,23 @@ constexpr std::string_view kLoss =
     "look for drops on the switches, and at nccl-gdr doctor --check congestion-control";
 constexpr std::string_view kPeer = "look at the peer's log: it may have died";
 
+// Azure's health checks drain a GPU node that lost a link more than 5 times in 24 hours.
+constexpr double kFlaps = 5;
+
 constexpr auto kMeanings = std::to_array<CounterMeaning>({
-    {"symbol_error", "bits were damaged on the link", kCable},
-    {"link_error_recovery", "the link trained again", kCable},
-    {"link_downed", "the link went down", kCable},
-    {"local_link_integrity", "bits were damaged on the link", kCable},
-    {"remote_physical", "bits were damaged on another link of the path", kCable},
-    {"port_rcv_errors", "damaged packets arrived", kCable},
+    {"symbol_error", "bits were damaged on the link", kCable, 65535},
+    {"link_error_recovery", "the link trained again", kCable, 255, 1, kFlaps},
+    {"link_downed", "the link went down", kCable, 255, 1, kFlaps},
+    {"carrier_changes", "the link went down", kCable, 0, 2, 2 * kFlaps},
+    {"local_link_integrity", "bits were damaged on the link", kCable, 15, 1},
+    {"buffer_overrun", "bits were damaged on the link", kCable, 15, 1},
+    {"remote_physical", "bits were damaged on another link of the path", kCable, 65535},
+    {"port_rcv_errors", "damaged packets arrived", kCable, 65535},
     {"icrc", "damaged packets arrived", kCable},
     {"rnr_nak", "the receiver posted its buffers late", "look for a slow or stopped receiver"},
     {"out_of_buffer", "the receiver posted its buffers late",
      "look for a slow or stopped receiver"},
-    {"discard", "the port could not send packets, and dropped them", kLoss},
+    {"discard", "the port could not send packets, and dropped them", kLoss, 65535},
     {"access_err", "a peer used memory keys that are not valid", kPeer},
     {"timeout", "acknowledgements did not arrive, and packets were sent again", kLoss},
     {"retr", "packets were sent again", kLoss},
@@ -46,13 +59,13 @@ constexpr auto kMeanings = std::to_array<CounterMeaning>({
     {"seq", "packets were lost or arrived out of order", kLoss},
     {"out_of", "packets were lost or arrived out of order", kLoss},
     {"drop", "packets were dropped", kLoss},
+    {"", "an error of this driver alone", "look the counter up in the driver's documentation"},
 });
 
-const CounterMeaning* meaning_of(const std::string& counter) {
-  const auto found = std::find_if(kMeanings.begin(), kMeanings.end(), [&](const auto& one) {
+const CounterMeaning& meaning_of(const std::string& counter) {
+  return *std::find_if(kMeanings.begin(), kMeanings.end(), [&](const auto& one) {
     return counter.find(one.part) != std::string::npos;
   });
-  return found == kMeanings.end() ? nullptr : &*found;
 }
 
 void add_once(std::vector<std::string_view>* texts, std::string_view text) {
@@ -64,50 +77,99 @@ bool is_of_closing(const std::string& counter) {
   return counter.find("cqe_error") != std::string::npos;
 }
 
-Observation moving_counters(const FabricPort& one) {
-  std::vector<std::string_view> meanings, fixes;
-  for (const auto& [name, unused] : *one.port->moved) {
-    const CounterMeaning* meaning = meaning_of(name);
-    if (meaning == nullptr) continue;
-    add_once(&meanings, meaning->meaning);
-    add_once(&fixes, meaning->fix);
+std::string duration_text(uint64_t seconds) {
+  constexpr std::pair<uint64_t, const char*> kUnits[] = {{86400, "days"}, {3600, "h"}, {60, "min"}};
+  for (const auto& [unit, name] : kUnits) {
+    if (seconds >= 2 * unit) return fmt::format("{} {}", seconds / unit, name);
   }
-  if (fixes.empty()) add_once(&fixes, "look the counters up in the documentation of the driver");
-  std::string evidence = fmt::format("{} within a second", transport::to_string(*one.port->moved));
-  if (!meanings.empty()) evidence += fmt::format(": {}", fmt::join(meanings, "; "));
-  return warning(one.label, evidence, fmt::format("{}", fmt::join(fixes, "; ")));
+  return fmt::format("{} s", seconds);
 }
 
-// "link_downed 1, packet_seq_err 3", at most six of them.
-std::string counter_list(const transport::HardwareCounters& counters) {
-  constexpr size_t kMost = 6;
+// "link_downed 17, packet_seq_err 3 and 5 more (the machine has been up for 3 days)"; "all are 0".
+// Some HCAs count on when their driver is loaded again.
+std::string totals_text(const transport::HardwareCounters& counters, uint64_t uptime) {
   std::vector<std::string> texts;
   for (const auto& [name, value] : counters) {
-    if (value != 0) texts.push_back(fmt::format("{} {}", name, value));
+    if (value == 0 || !transport::is_symptom(name)) continue;  // a link that came up is none
+    texts.push_back(fmt::format("{} {}", name, value));
   }
-  const size_t more = texts.size() > kMost ? texts.size() - kMost : 0;
-  if (more > 0) texts.resize(kMost);
-  return fmt::format("{}{}", fmt::join(texts, ", "),
-                     more > 0 ? fmt::format(" and {} more", more) : "");
+  if (texts.empty()) return "all are 0";
+  const std::string up = " (the machine has been up for " + duration_text(uptime) + ")";
+  return "not 0: " + topo::short_list(texts) + (uptime > 0 ? up : "");
 }
 
-Observation error_counters_of(const FabricPort& one) {
-  const RdmaPort& port = *one.port;
-  if (!port.has_counters) {
+// What the counters of a port did since an earlier reading.
+struct Moves {
+  uint64_t seconds = 0;
+  Verdict worst = Verdict::kOk;
+  std::vector<std::string> texts;
+  std::vector<std::string_view> meanings, fixes;  // of those that moved too fast
+};
+
+Verdict verdict_of(const CounterMeaning& meaning, uint64_t moved, uint64_t seconds) {
+  const double days = static_cast<double>(seconds) / 86400;
+  const auto count = static_cast<double>(moved);
+  if (count > meaning.failure * std::max(1.0, days)) return Verdict::kFailure;
+  return count >= meaning.warning * days ? Verdict::kWarning : Verdict::kOk;
+}
+
+void add_move(const std::string& name, uint64_t before, uint64_t after, Moves* moves) {
+  const CounterMeaning& meaning = meaning_of(name);
+  Verdict verdict = Verdict::kOk;
+  if (after > before) {
+    verdict = verdict_of(meaning, after - before, moves->seconds);
+    moves->texts.push_back(fmt::format("{} {} ({} in all)", name, after - before, after));
+  } else if (after < before) {
+    moves->texts.push_back(fmt::format("{} began again ({} in all)", name, after));
+  } else if (after > 0 && after == meaning.largest) {
+    verdict = Verdict::kUnknown;
+    moves->texts.push_back(fmt::format("{} still at its largest value {}", name, after));
+  }
+  moves->worst = std::max(moves->worst, verdict);
+  if (verdict < Verdict::kWarning) return;
+  add_once(&moves->meanings, meaning.meaning);
+  add_once(&moves->fixes, meaning.fix);
+}
+
+Observation moved_counters(const std::string& label, const Moves& moves) {
+  const std::string moved =
+      fmt::format("{} in the last {}", fmt::join(moves.texts, ", "), duration_text(moves.seconds));
+  Observation seen = ok(label, moved);
+  seen.verdict = moves.worst;
+  if (moves.worst == Verdict::kUnknown) {
+    seen.needs = "set the counters of the port to 0: perfquery -R, or mlxlink -d HCA --pc";
+  } else if (moves.worst != Verdict::kOk) {
+    seen.evidence += fmt::format(": {}", fmt::join(moves.meanings, "; "));
+    seen.fix = fmt::format("{}", fmt::join(moves.fixes, "; "));
+  }
+  return seen;
+}
+
+Observation error_counters_of(const Host& host, const FabricPort& one) {
+  const PortCounters* now = same_port(
+      host.counters, {topo::clean_text(one.hca->name), one.port->number, one.hca->guid, {}});
+  if (now == nullptr || now->values.empty()) {
     return unknown(one.label, "it has no counters in sysfs", "mount /sys of the host");
   }
-  const auto is_sign = [](const auto& counter) { return !is_of_closing(counter.first); };
-  const bool is_moving =
-      port.moved.has_value() && std::any_of(port.moved->begin(), port.moved->end(), is_sign);
-  if (is_moving) return moving_counters(one);
-  const std::string list = counter_list(port.error_counters);
-  const std::string since =
-      list.empty() ? "all are 0" : "not 0 since the driver was loaded: " + list;
-  if (!port.moved.has_value()) {
-    if (list.empty()) return ok(one.label, since);
-    return unknown(one.label, since + "; whether they move is unknown", "run it on the machine");
+  const std::string totals = totals_text(now->values, host.counters.uptime);
+  if (!host.earlier.has_value()) {
+    if (totals == totals_text({}, 0)) return ok(one.label, totals);
+    return unknown(one.label, totals + "; whether they move is unknown",
+                   "run it on the machine, or give --since an earlier report");
   }
-  return ok(one.label, since + (list.empty() ? "" : "; none moved within a second"));
+  const PortCounters* before = same_port(*host.earlier, *now);
+  if (before == nullptr) {
+    return ok(one.label, totals + "; --since has no counters of the port from this boot");
+  }
+  Moves moves;
+  moves.seconds = host.counters.time - host.earlier->time;
+  for (const auto& [name, value] : now->values) {
+    const auto old = before->values.find(name);
+    if (old == before->values.end() || is_of_closing(name)) continue;
+    add_move(name, old->second, value, &moves);
+  }
+  if (!moves.texts.empty()) return moved_counters(one.label, moves);
+  return ok(one.label, totals + "; none moved in the last " + duration_text(moves.seconds));
 }
 
 // HCAs of a model by their firmware. Boards of different makers (board_id, the PSID of NVIDIA) have
@@ -162,7 +224,7 @@ void add_firmware(const HcasByFirmware& versions, Observations* seen) {
 
 Observations run_error_counters(const Host& host) {
   Observations seen;
-  for (const FabricPort& one : judged_ports(host)) seen.push_back(error_counters_of(one));
+  for (const FabricPort& one : judged_ports(host)) seen.push_back(error_counters_of(host, one));
   if (seen.empty()) return {no_fabric_port(host)};
   return seen;
 }

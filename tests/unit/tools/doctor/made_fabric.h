@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 
 #include "tests/unit/tools/doctor/made_host.h"
 
@@ -53,6 +54,18 @@ class MadeFabric : public MadeHost {
   RdmaPort& port(size_t i) { return hca(i).ports.at(0); }
   RdmaNetdev& netdev(size_t i) { return host.ports.netdevs["eth" + std::to_string(i)]; }
 
+  // Adds an HCA whose port has these counters now, and had the others `seconds` before; no others,
+  // where that is 0.
+  void add_counters(transport::HardwareCounters now, transport::HardwareCounters before,
+                    uint64_t seconds) {
+    add_infiniband();
+    host.counters = {"node17", "boot", 1000000, 90000, {{"mlx5_0", 1, "", std::move(now)}}};
+    if (seconds == 0) return;
+    host.earlier = host.counters;
+    host.earlier->time -= seconds;
+    host.earlier->ports[0].values = std::move(before);
+  }
+
   // Adds the topology of a machine with GPUs, whose rails are the ports 1 of mlx5_0 to mlx5_3.
   void add_rails() {
     host.inspection.emplace();
@@ -75,8 +88,6 @@ class MadeFabric : public MadeHost {
     port.link_layer = layer;
     port.rate = rate;
     port.active_mtu = port.max_mtu = 4096;
-    port.has_counters = true;
-    port.moved.emplace();
     hca.ports.push_back(std::move(port));
     return host.ports.hcas.emplace_back(std::move(hca)).ports[0];
   }
