@@ -2,9 +2,11 @@
 #include <fmt/format.h>
 
 #include <map>
+#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "tools/doctor/report.h"
+#include "tools/topo/labels.h"
 
 namespace gdr::tools::doctor {
 namespace {
@@ -25,8 +27,26 @@ int value_of(Verdict verdict) {
   return -1;
 }
 
-std::string metric_head(const char* name, const char* help) {
-  return fmt::format("# HELP {0} {1}\n# TYPE {0} gauge\n", name, help);
+std::string metric_head(const char* name, const char* help, const char* type = "gauge") {
+  return fmt::format("# HELP {0} {1}\n# TYPE {0} {2}\n", name, help, type);
+}
+
+// Names of devices and counters are the kernel's. Once clean, what a label's value has to escape is
+// what JSON escapes.
+std::string label_value(const std::string& name) {
+  return nlohmann::json(topo::clean_text(name)).dump();
+}
+
+std::string counters_metric(const CounterReading& reading) {
+  constexpr char kName[] = "nccl_gdr_doctor_port_events_total";
+  std::string text = metric_head(kName, "Errors of ports and changes of their links.", "counter");
+  for (const PortCounters& one : reading.ports) {
+    for (const auto& [name, value] : one.values) {
+      text += fmt::format("{}{{device={},port=\"{}\",counter={}}} {}\n", kName,
+                          label_value(one.device), one.port, label_value(name), value);
+    }
+  }
+  return text;
 }
 
 // One series for each kind of what is wrong.
@@ -49,7 +69,7 @@ std::string findings_metric(const Report& report) {
 }  // namespace
 
 // One series for each check, so that an alert can name it. Labels are few, and change
-// with the verdict at most: no evidence. They are names of this program's own, and need no escapes.
+// with the verdict at most: no evidence. Those of checks are this program's, and need no escapes.
 std::string to_prometheus(const Report& report) {
   std::string text =
       metric_head("nccl_gdr_doctor_check_status",
@@ -68,6 +88,7 @@ std::string to_prometheus(const Report& report) {
   }
   text += metric_head("nccl_gdr_doctor_exit_status", "Exit status of the doctor: 0, 1 or 3.");
   text += fmt::format("nccl_gdr_doctor_exit_status {}\n", exit_code_of(report));
+  text += counters_metric(report.counters);
   text += metric_head("nccl_gdr_doctor_info", "The doctor's release, and whether it ran as root.");
   return text + fmt::format("nccl_gdr_doctor_info{{version=\"{}\",root=\"{}\"}} 1\n", GDR_VERSION,
                             report.is_root);
