@@ -20,6 +20,7 @@ _VERSIONS = {
     "nccl-tests": re.compile(r"# nccl-tests version (\S+)"),
 }
 _WARNING = re.compile(r"NCCL WARN (.*\S)")
+_SOFTHCA = re.compile(r"NCCL INFO .*\bsofthca\d")
 _LINE = re.compile(r"\bNCCL (?:INFO|WARN)\b")
 
 
@@ -29,6 +30,7 @@ class NcclLog:
     channels: collections.Counter  # "NET/GDR/0/GDRDMA" -> ends of channels that use it
     warnings: list[str]
     versions: dict[str, str]  # what -> version
+    softhca: bool = False  # a device has a default name of the software HCA
     empty: bool = False  # there was no line of NCCL's log at all
 
     def channel_networks(self):
@@ -61,4 +63,4 @@ def parse(text):
             warnings.append(match[1])
         else:
             versions = {**dict(_version(line)), **versions}
-    return NcclLog(frozenset(networks), channels, warnings, versions, empty)
+    return NcclLog(frozenset(networks), channels, warnings, versions, bool(_SOFTHCA.search(text)), empty)

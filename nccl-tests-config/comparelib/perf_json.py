@@ -4,7 +4,8 @@ Releases 2.17.3 to 2.19.1 write version 1 of the format, 2.19.2 to 2.19.5 versio
 They differ in what is not used here. Source: src/util.cu of https://github.com/NVIDIA/nccl-tests at these tags.
 
     {"version": 3, "args": ["all_reduce_perf", ...], "env": [...], "nccl_version": 22803,
-     "config": {"nthreads": 1, "ngpus": 2, ..., "devices": [{"hostname": ..., "device_info": ...}]},
+     "config": {"nthreads": 1, "ngpus": 2, ..., "devices": [{"hostname": ..., "device_hex": "0000:18:00",
+                                                       "device_info": ...}]},
      "results": [{"size": 8, "count": 2, "type": "float", "redop": "sum", "root": "    -1",
                   "out_of_place": {"time": 22.1, "alg_bw": 0.0, "bus_bw": 0.0, "nwrong": 0.0},
                   "in_place": {...}, ...}],
@@ -55,7 +56,8 @@ class Row:
 class PerfTable:
     rows: list[Row] = dataclasses.field(default_factory=list)
     out_of_bounds: int | None = None
-    devices: list[str] = dataclasses.field(default_factory=list)  # the name of each rank's GPU
+    ranks: int = 0
+    gpus: list[str] = dataclasses.field(default_factory=list)  # the name of each GPU, which may have several ranks
     hosts: list[str] = dataclasses.field(default_factory=list)  # the host of each rank
     program: str = ""  # "all_reduce_perf"
     library: str = ""  # NCCL's version as a number, such as 22803
@@ -87,10 +89,10 @@ def _row(entry, notes):
 
 
 def _ranks(config):
-    """One entry a rank: (host, GPU)."""
+    """One entry a rank: (host, what distinguishes its GPU there, the GPU's name)."""
     each = int(config.get("nthreads", 1)) * int(config.get("ngpus", 1))
-    return [(device.get("hostname", ""), device.get("device_info", ""))
-            for device in config.get("devices", []) for _ in range(each)]
+    return [(device.get("hostname", ""), (device.get("device_hex", process), index), device.get("device_info", ""))
+            for process, device in enumerate(config.get("devices", [])) for index in range(each)]
 
 
 def parse(text):
@@ -108,8 +110,8 @@ def parse(text):
         raise JsonError(f"no complete JSON: {error}") from error
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         raise JsonError(f"not written by nccl-tests -J: it lacks or misstates {error}") from error
-    return PerfTable([row for row in rows if row], out_of_bounds, [gpu for _, gpu in ranks],
-                     [host for host, _ in ranks], re.sub(r"_perf\w*$", "_perf", program),
+    return PerfTable([row for row in rows if row], out_of_bounds, len(ranks),
+                     [gpu for *_, gpu in dict.fromkeys(ranks)], [host for host, *_ in ranks], re.sub(r"_perf\w*$", "_perf", program),
                      str(document.get("nccl_version", "")), cpu_time, notes)
 
 

@@ -72,8 +72,8 @@ def notes(runs):
         used = ", ".join(sorted({network for log in logs for network in log.networks}))
         found.append(f"{side}: no log of NCCL is beside the files, so nothing shows which transport was used."
                      if all(log.empty for log in logs) else f"{side}: the log names the network {used or '(none)'}.")
-    for name, take in (("ranks", lambda run: len(run.table.devices)),
-                       ("GPUs", lambda run: ", ".join(sorted(set(run.table.devices)))),
+    for name, take in (("ranks", lambda run: run.table.ranks),
+                       ("GPUs", lambda run: ", ".join(sorted(set(run.table.gpus)))),
                        ("clocks", lambda run: "the CPU's time (-C)"
                         if run.table.cpu_time else "time")):
         values = {take(run): run.source for run in reversed(runs) if run.table.rows}
@@ -96,4 +96,5 @@ def read_session(options):
     return sessions.Session(runs, options.sides, options.base, options.control,
                             options.place == "in",
                             max(run.repeat for run in runs) + 1,
-                            {"date": sessions.now(), "read": True}, notes(runs))
+                            {"date": sessions.now(), "read": True, "softhca": any(run.log.softhca for run in runs)},
+                            notes(runs))

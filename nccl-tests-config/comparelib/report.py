@@ -57,24 +57,41 @@ def build(session, points):
     return [[*headings, "#wrong"], *(_line(point, session, several) for point in points)]
 
 
-def sentences(session, points):
-    """The reading of one program's table in words, one sentence a side."""
+def _compared(session, points, side):
+    """What the verdicts on the sizes are together: "is faster than ib"."""
+    found = {point.verdict[side] for point in points}
+    if comparison.WRONG in found:
+        return f"or {session.base} has wrong values"
+    differences = found & {comparison.FASTER, comparison.SLOWER}
+    if len(differences) == 2:
+        return f"is faster than {session.base} at some sizes and slower at others"
+    if differences:
+        return f"is {differences.pop()} than {session.base}"
+    return f"{'cannot be judged beside' if session.rounds == 1 else 'is as fast as'} {session.base}"
+
+
+def verdicts(session, points):
+    """The result of one program, one sentence for each side that is compared with the base."""
     found = []
     for side in session.others:
         ratios = comparison.overall(points, side)
         if ratios is None:
             found.append(f"{side} has no result that {session.base} has, too.")
-            continue
-        verdicts = comparison.tally(points, side)
-        if side == session.control:
-            largest = max(abs(ratio - 1) for point in points if (summary := point.speed.get(side))
-                          for ratio in (summary.low, summary.high))
-            found.append(f"Control: {session.base} measured against itself differs by up to "
-                         f"{100 * largest:.1f} % in a round.")
-        else:
+        elif side != session.control:
             found.append(
-                f"{side} has {ratios.median:.2f} times the speed of {session.base} in the median "
-                f"over the sizes ({ratios.low:.2f} to {ratios.high:.2f}): {verdicts}.")
+                f"{side} {_compared(session, points, side)}: {ratios.median:.2f} times its speed in the median over "
+                f"the sizes ({ratios.low:.2f} to {ratios.high:.2f}): {comparison.tally(points, side)}.")
+    return found
+
+
+def sentences(session, points):
+    """How far the verdicts can be trusted."""
+    found = []
+    ratios = [ratio for point in points if (summary := point.speed.get(session.control))
+              for ratio in (summary.low, summary.high)]
+    if ratios:
+        found.append(f"Control: {session.base} measured against itself differs by up to "
+                     f"{100 * max(abs(ratio - 1) for ratio in ratios):.1f} % in a round.")
     if session.rounds == 1 and any(comparison.overall(points, side) for side in session.others):
         found.append(
             "No verdict from one round, whose spread is unknown: use --rounds 5 --control.")
@@ -99,15 +116,19 @@ def channels(session):
     return found
 
 
+def _ranks(count, each):
+    """The ranks, `each` of which are a node of their own where a host stands for several."""
+    return count and f"{count} ranks{f' as {count // each} nodes' if each > 1 else ''}"
+
+
 def facts(session):
     """The machine and the rounds in a few words."""
     machine = sessions.machine(session)
     gpus = [f"{count} x {name}" for name, count in (machine["gpus"] or {}).items()]
     found = [
-        *(gpus or [machine["ranks"] and f"{machine['ranks']} ranks"]),
+        *gpus, _ranks(machine["ranks"], session.facts.get("ranks_per_node") or 1),
+        "over the software HCA" if session.facts.get("softhca") else None,
         session.facts.get("mode"), "in place" if session.in_place else "out of place"]
-    if (each := session.facts.get("ranks_per_node") or 1) > 1:
-        found.append(f"{machine['ranks']} ranks as {machine['ranks'] // each} nodes")
     found.append("one run" if session.rounds == 1 else f"medians of {session.rounds} rounds")
     return ", ".join(text for text in found if text)
 
@@ -123,6 +144,8 @@ def _section(title, lines):
 def document(session, found, lines):
     """table.md: all of it in Markdown. `found` maps a program to its points, `lines` has the outcome."""
     parts = []
+    for program, points in found.items():
+        parts += [f"{program}: {text}\n" for text in verdicts(session, points)]
     for program, points in found.items():
         parts.append(
             f"## {program}\n\n{heading(session)}\n\n{tables.table(build(session, points))}\n")

@@ -1,6 +1,7 @@
 """Runs the programs over all sides in alternating rounds, and collects their results."""
 
 import os
+import pathlib
 import platform
 import shlex
 import sys
@@ -55,6 +56,14 @@ def run_environment(transport, options):
         env.pop("GDR_RANKS_PER_NODE",
                 None)  # each rank is a node, whatever the shell has for one_host_rank
     return env
+
+
+def uses_softhca(options):
+    """Whether the first libibverbs.so.1 that the runs find is the software HCA."""
+    env = run_environment(next(iter(options.transports.values())), options)
+    files = [pathlib.Path(folder) / "libibverbs.so.1" for folder in env.get("LD_LIBRARY_PATH", "").split(":")]
+    first = next((file for file in files if file.is_file()), None)
+    return first is not None and b"SOFTHCA_CONFIG" in first.read_bytes()
 
 
 def check(options):
@@ -150,7 +159,7 @@ def run_session(options):
     facts = {
         "date": sessions.now(), "host": platform.node(), "arguments": shlex.join(options.extra),
         "mode": options.mode, "ranks": options.ranks, "one_host": options.one_host,
-        "ranks_per_node": options.ranks_per_node, "gpudirect": options.gpudirect,
+        "ranks_per_node": options.ranks_per_node, "softhca": uses_softhca(options), "gpudirect": options.gpudirect,
         "preset": options.preset.name if options.preset else None}
     session = sessions.Session(runs, options.sides, options.base, options.control,
                                options.place == "in", options.rounds, facts,

@@ -118,10 +118,11 @@ def table_notes(runs):
 def machine(session):
     """What identifies the machines and their part in the runs. One value a key, or None if unknown."""
     hosts = session.first(lambda run: sorted(set(run.table.hosts)))
-    devices = session.first(lambda run: run.table.devices)
+    ranks = session.first(lambda run: run.table.ranks)
+    gpus = session.first(lambda run: run.table.gpus)
     return {"hosts": hosts, "nodes": len(hosts) if hosts else None,
-            "ranks": session.facts.get("ranks") or (len(devices) if devices else None),
-            "gpus": dict(sorted(collections.Counter(devices).items())) if devices else None}
+            "ranks": session.facts.get("ranks") or ranks,
+            "gpus": dict(sorted(collections.Counter(gpus).items())) if gpus else None}
 
 
 def versions(session):

@@ -16,13 +16,19 @@ class ParseTest(unittest.TestCase):
         self.assertEqual((table.rows[0].kind, table.rows[0].wrong()), ("float sum", 0))
         self.assertEqual((table.program, table.library, table.out_of_bounds),
                          ("all_reduce_perf", "22803", 0))
-        self.assertEqual((table.devices, table.hosts), (["NVIDIA H200"] * 2, ["host1", "host2"]))
+        self.assertEqual((table.ranks, table.gpus, table.hosts), (2, ["NVIDIA H200"] * 2, ["host1", "host2"]))
         self.assertEqual((table.cpu_time, table.notes), (False, []))
 
     def test_DevicesOfAProcess_CountForAllItsGpus(self):
         config = {"nthreads": 2, "ngpus": 2, "devices": [{"hostname": "a", "device_info": "H100"}]}
         table = samples.table({8: 20}, config=config)
-        self.assertEqual((table.devices, table.hosts), (["H100"] * 4, ["a"] * 4))
+        self.assertEqual((table.ranks, table.gpus, table.hosts), (4, ["H100"] * 4, ["a"] * 4))
+
+    def test_GpuOfSeveralRanks_IsCountedOnce(self):
+        for buses, gpus in ((("0000:18:00", "0000:18:00"), 1), (("0000:18:00", "0000:2a:00"), 2), ((None, None), 2)):
+            devices = [{"hostname": "a", **({"device_hex": bus} if bus else {}), "device_info": "H100"} for bus in buses]
+            table = samples.table({8: 20}, config={"devices": devices})
+            self.assertEqual((table.ranks, table.gpus), (2, ["H100"] * gpus))
 
     def test_Variants_AreRead(self):
         text = samples.json_text({8: 20})

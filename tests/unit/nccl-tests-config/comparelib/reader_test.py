@@ -49,6 +49,9 @@ class ReaderTest(unittest.TestCase):
             (self.folder / "x.err").write_text(samples.LOG.format(network=network))
             with self.subTest(side=side, network=network):
                 self.assertEqual(bool(self.session(f"{side}={path}").runs[0].left_out), left_out)
+        self.assertFalse(self.session(f"gdr={path}").facts["softhca"])
+        (self.folder / "x.err").write_text("a:1:2 [0] NCCL INFO NET/IB : Using [0]softhca0:1/IB [RO]; OOB lo:::1<0>\n")
+        self.assertTrue(self.session(f"gdr={path}").facts["softhca"])
 
     def test_Notes_NameTheNetworkAndWhatDiffers(self):
         slow = {"config": {"devices": [{"hostname": "h", "device_info": "A100"}]}}

@@ -44,21 +44,28 @@ class TableTest(unittest.TestCase):
 class SentencesTest(unittest.TestCase):
 
     def test_Sentences_DescribeSidesControlAndRounds(self):
-        side, five = "gdr has 2.00 times the speed of ib in the median over the sizes (2.00 to 2.00): ", 5
+        side, five = "2.00 times its speed in the median over the sizes (2.00 to 2.00): ", 5
         for times, control, expected in (
                 ({"gdr": [{8: 10, 1024: 10, 4096: 10}] * five, "ib": [{8: 20, 1024: 11, 4096: 10}] * five}, None, [
-                    "gdr has 1.10 times the speed of ib in the median over the sizes (1.00 to 2.00): 2 faster, 1 tie."]),
+                    "gdr is faster than ib: 1.10 times its speed in the median over the sizes (1.00 to 2.00): 2 faster, 1 tie."]),
                 ({"ib": [{8: 10}] * five, "ib#2": [{8: 10}] * 4 + [{8: 8}]}, "ib#2", [
                     "Control: ib measured against itself differs by up to 25.0 % in a round."]),
                 ({"gdr": [{8: 1}] * 3, "ib": [{8: 2}] * 3}, None, [
-                    f"{side}1 faster.", "The 3 rounds of one size in 4 agree by chance alone; --rounds 5 or more, and "
+                    f"gdr is faster than ib: {side}1 faster.", "The 3 rounds of one size in 4 agree by chance alone; --rounds 5 or more, and "
                     "--control, make the verdicts reliable."]),
                 ({"gdr": [{8: 1}], "ib": [{8: 2}]}, None, [
-                    f"{side}1 ?.", "No verdict from one round, whose spread is unknown: use --rounds 5 --control."]),
+                    f"gdr cannot be judged beside ib: {side}1 ?.", "No verdict from one round, whose spread is unknown: use --rounds 5 --control."]),
                 ({"gdr": [{8: 1}], "ib": [{16: 2}]}, None, ["gdr has no result that ib has, too."])):
             with self.subTest(times):
                 session = samples.of_times(times, control=control)
-                self.assertEqual(report.sentences(session, _points(session)), expected)
+                points = _points(session)
+                self.assertEqual(report.verdicts(session, points) + report.sentences(session, points), expected)
+
+    def test_Verdict_IsThatOfAllSizesTogether(self):
+        for times, verdict in (({8: 10, 1024: 10}, "is as fast as ib: "), ({8: 20, 1024: 10}, "is slower than ib: "),
+                               ({8: 20, 1024: 5}, "is faster than ib at some sizes and slower at others: ")):
+            session = samples.of_times({"gdr": [times] * 2, "ib": [{8: 10, 1024: 10}] * 2})
+            self.assertIn(f"gdr {verdict}", report.verdicts(session, _points(session))[0])
 
 
 class FactsTest(unittest.TestCase):
@@ -66,7 +73,8 @@ class FactsTest(unittest.TestCase):
     def test_Facts_NameGpusModeHalfAndRounds(self):
         times = {"gdr": [{8: 1}] * 2, "ib": [{8: 1}] * 2}
         self.assertEqual(report.facts(samples.of_times(times, mode="processes")),
-                         "2 x NVIDIA H200, processes, out of place, medians of 2 rounds")
+                         "2 x NVIDIA H200, 2 ranks, processes, out of place, medians of 2 rounds")
+        self.assertIn("2 ranks, over the software HCA, out", report.facts(samples.of_times(times, softhca=True)))
         self.assertIn("8 ranks as 4 nodes",
                       report.facts(samples.of_times(times, ranks=8, ranks_per_node=2)))
         self.assertTrue(report.facts(samples.of_times({"ib": [{8: 1}]})).endswith("one run"))
