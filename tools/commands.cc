@@ -8,9 +8,8 @@ namespace gdr::tools {
 
 void add_commands(CLI::App& app) {
   app.description("Measures, tests and explains NCCL network plugins and GPUDirect RDMA");
-  app.footer(
-      "Exit status of the subcommands: 0: as wanted; 1: wrong results, a failed check or case, or "
-      "a difference; 2: an option cannot be used; 3: nothing could be run or looked at");
+  add_footer(&app, "nccl-gdr with-softhca nccl-gdr perf all_reduce",
+             usual_statuses("wrong results, a failed check or case, or a difference"));
   app.require_subcommand(1);
   const std::string commit = *kCommit == '\0' ? "" : std::string(" (commit ") + kCommit + ")";
   app.set_version_flag("--version", "nccl-gdr " GDR_VERSION + commit, "Print the version and exit");

@@ -54,6 +54,15 @@ CLI::Option* add_parsed_option(CLI::App* command, const std::string& name, Value
 // Returns the check of an option that takes a finite number above 0.
 CLI::Validator positive_number();
 
+// Prints an error on stderr, which may be a full disk as well.
+void print_error(const std::string& text);
+
+// Ends the help of a command: an example, and the exit statuses.
+void add_footer(CLI::App* command, const std::string& example, const std::string& statuses);
+
+// Returns the exit statuses of a command whose status 1 means `failed`; "": it has no status 1.
+std::string usual_statuses(const std::string& failed);
+
 // Ends a subcommand with an error on stderr and that exit code.
 [[noreturn]] void stop(int code, const std::string& text);
 

@@ -7,7 +7,9 @@
 
 #include "tools/commands.h"
 #include "tools/common/exit_codes.h"
+#include "tools/common/installed_folders.h"
 #include "tools/common/json_file.h"
+#include "tools/common/output.h"
 #include "tools/conformance/runner.h"
 #include "tools/net/named_device.h"
 
@@ -45,8 +47,7 @@ void print_result(const ConformanceCase& one, const CaseResult& result) {
   } else if (result.verdict == Verdict::kSkipped) {
     fmt::print("  {}", result.text);
   }
-  fmt::print("\n");
-  std::fflush(stdout);
+  print_now("\n");
 }
 
 nlohmann::json to_json(const ConformanceCase& one, const CaseResult& result) {
@@ -82,7 +83,9 @@ nlohmann::json run_table(Suite& suite, int version) {
   options.table = version;
   Counts counts{};
   nlohmann::json results = nlohmann::json::array();
-  if (!quiet) fmt::print("table v{} (NCCL from {})\n", version, contract_of(version).first_nccl);
+  if (!quiet) {
+    print_now(fmt::format("table v{} (NCCL from {})\n", version, contract_of(version).first_nccl));
+  }
   for (const ConformanceCase& one : suite.cases) {
     if (suite.machines) ++suite.machines->run;
     CaseResult result = run_case(one, options, suite.machines);
@@ -104,6 +107,9 @@ int run_all(Suite& suite, const std::vector<int>& versions) {
   for (int version : versions) reports.push_back(run_table(suite, version));
   if (command.all_tables && command.json != "-") {
     fmt::print("{} tables: {}\n", versions.size(), text_of(suite.counts));
+  }
+  if (suite.counts[0] == 0 && suite.counts[1] > 0) {
+    print_error("no case passed. Fix: " + fix_without_device("conformance"));
   }
   if (!command.json.empty()) {
     Status written = write_json(command.json, command.all_tables ? reports : reports.front());
@@ -167,6 +173,8 @@ void add_conformance_command(CLI::App& app) {
   ConformanceOptions& o = command->options;
   CLI::App* suite =
       app.add_subcommand("conformance", "Run the conformance suite on a network plugin's table");
+  add_footer(suite, "nccl-gdr with-softhca nccl-gdr conformance --filter 'C2*'",
+             usual_statuses("a case failed"));
   suite->add_option("--plugin", o.plugin, "Plugin: a file, or a name as in NCCL_NET_PLUGIN")
       ->capture_default_str();
   auto parse_tables = [command](const std::string& text) -> Result<std::optional<int>> {
@@ -211,8 +219,8 @@ void add_conformance_command(CLI::App& app) {
       "machines; start the same command on both with its own --rank");
   suite->add_option("--rank", command->rank, "This machine's rank, with --root: 0 or 1")
       ->needs(root);
-  suite->add_option("--json", command->json,
-                    "Write the results to this file; -: only to standard output");
+  suite->add_option("--json", command->json, "Write the results to this file; -: to stdout alone")
+      ->type_name("FILE");
   suite->callback([command] { run(*command); });
 }
 

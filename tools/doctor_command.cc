@@ -1,7 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <exception>
 #include <memory>
 #include <optional>
 #include <string>
@@ -101,7 +100,8 @@ void print_fingerprint(const doctor::Host& host) {
   const doctor::Profile profile = doctor::profile_of(host);
   fmt::print("{}", to_json(profile));
   const std::string error = why_no_reference(profile);
-  if (!error.empty()) fmt::print(stderr, "note: --expect refuses this fingerprint: {}\n", error);
+  if (!error.empty())
+    std::fputs(("note: --expect refuses this fingerprint: " + error + "\n").c_str(), stderr);
 }
 
 // Whether a file cannot be what was meant, or cannot be read.
@@ -137,7 +137,7 @@ void set_earlier(const DoctorCommand& command, const std::vector<doctor::Check>&
   if (are_judged) doctor::watch_counters(host);
 }
 
-void run_unguarded(const DoctorCommand& command) {
+void run(const DoctorCommand& command) {
   const std::vector<doctor::Check> checks = chosen(command.names);
   if (command.list) return print_list(checks);
   std::optional<doctor::Profile> good;
@@ -149,18 +149,6 @@ void run_unguarded(const DoctorCommand& command) {
   const doctor::Report report = doctor::run_checks(checks, host);
   fmt::print("{}", text_of(command, report, host));
   end_with(doctor::exit_code_of(report));
-}
-
-// No content of a file may end the process by an exception.
-void run(const DoctorCommand& command) {
-  try {
-    run_unguarded(command);
-  } catch (const CLI::Error&) {
-    throw;  // an exit status
-  } catch (const std::exception& error) {
-    stop(kExitCouldNotRun, std::string("the doctor could not look at the machine: ") +
-                               error.what() + ". Fix: report this as an error of nccl-gdr");
-  }
 }
 
 // Adds --check and the forms of output, and returns --fingerprint.
@@ -187,7 +175,8 @@ CLI::Option* add_forms(DoctorCommand* command, CLI::App* sub) {
 CLI::Option* add_file(DoctorCommand* command, CLI::App* sub) {
   CLI::Option* file = sub->add_option("--from", command->file,
                                       "Judge a file with a topology: XML of hwloc (lstopo) or of "
-                                      "NCCL (NCCL_TOPO_DUMP_FILE)");
+                                      "NCCL (NCCL_TOPO_DUMP_FILE)")
+                          ->type_name("FILE");
   sub->add_option("--host", command->options.host,
                   "The host of a file that describes several, by number or name")
       ->needs(file);
@@ -203,6 +192,7 @@ void add_doctor_command(CLI::App& app) {
   auto command = std::make_shared<DoctorCommand>();
   CLI::App* sub = app.add_subcommand(
       "doctor", "Find out why GPUDirect RDMA is not working or slow, and what to do about it");
+  add_footer(sub, "nccl-gdr doctor --check port-state,pci-acs", usual_statuses("a check failed"));
   CLI::Option* fingerprint = add_forms(command.get(), sub);
   CLI::Option* root =
       sub->add_option("--root", command->root,
@@ -211,9 +201,11 @@ void add_doctor_command(CLI::App& app) {
   CLI::Option* file = add_file(command.get(), sub)->excludes(root, fingerprint);
   sub->add_option("--expect", command->good,
                   "Report in what this machine differs from this --fingerprint of a good one")
+      ->type_name("FILE")
       ->excludes(file, fingerprint);
   sub->add_option("--since", command->since,
                   "Judge the error counters of ports by how they moved since this --json report")
+      ->type_name("FILE")
       ->excludes(file, fingerprint);
   sub->callback([command] { run(*command); });
 }

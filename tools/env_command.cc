@@ -1,11 +1,11 @@
 #include <algorithm>
-#include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "plugin/config/load.h"
 #include "tools/commands.h"
 #include "tools/common/exit_codes.h"
+#include "tools/common/output.h"
 #include "tools/topo/text_table.h"
 
 namespace gdr::tools {
@@ -104,6 +104,7 @@ std::string env_json(const Description& description) {
 void add_env_command(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("env", "Print the plugin's environment variables and their values");
+  add_footer(command, "nccl-gdr env", usual_statuses("a value is rejected, or a name is unknown"));
   struct Flags {
     bool markdown = false;
     bool json = false;
@@ -113,12 +114,10 @@ void add_env_command(CLI::App& app) {
   command->add_flag("--markdown", flags->markdown, "Print docs/environment.md")->excludes(json);
   command->callback([flags] {
     if (flags->markdown) {
-      std::fputs(config::markdown().c_str(), stdout);
-      return;
+      return print_now(config::markdown());
     }
     Description description = config::describe(config::process_environment());
-    std::string text = flags->json ? env_json(description) : env_text(description);
-    std::fputs(text.c_str(), stdout);
+    print_now(flags->json ? env_json(description) : env_text(description));
     if (!is_clean(description)) throw CLI::RuntimeError(kExitFailed);
   });
 }

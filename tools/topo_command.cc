@@ -7,6 +7,7 @@
 
 #include "tools/commands.h"
 #include "tools/common/exit_codes.h"
+#include "tools/common/output.h"
 #include "tools/prediction/release.h"
 #include "tools/topo/show.h"
 
@@ -31,17 +32,13 @@ struct CloseFile {
   void operator()(std::FILE* file) const { (void)std::fclose(file); }
 };
 
-Status write_all(std::FILE* file, const std::string& name, const std::string& text) {
-  if (std::fwrite(text.data(), 1, text.size(), file) == text.size() && std::fflush(file) == 0) {
+Status write_file(const std::string& name, const std::string& text) {
+  std::unique_ptr<std::FILE, CloseFile> file(std::fopen(name.c_str(), "w"));
+  if (file != nullptr && std::fwrite(text.data(), 1, text.size(), file.get()) == text.size() &&
+      std::fflush(file.get()) == 0) {
     return {};
   }
   return fail_errno(Code::kSystem, "cannot write " + name, errno);
-}
-
-Status write_file(const std::string& name, const std::string& text) {
-  std::unique_ptr<std::FILE, CloseFile> file(std::fopen(name.c_str(), "w"));
-  if (file == nullptr) return fail_errno(Code::kSystem, "cannot write " + name, errno);
-  return write_all(file.get(), name, text);
 }
 
 // Stops where options contradict each other.
@@ -72,14 +69,12 @@ void run(const TopoCommand& command) {
   options.from = command.sources[0];
   const bool with_picture = !command.svg.empty() && command.svg != "-";
   const Outcome outcome = topo::show(options, view_of(command), with_picture);
-  fmt::print(stderr, "{}", outcome.diagnostics);
+  std::fputs(outcome.diagnostics.c_str(), stderr);
   if (!outcome.picture.empty()) {
     Status written = write_file(command.svg, outcome.picture);
     if (!written) stop(kExitCouldNotRun, written.error().text);
   }
-  if (Status printed = write_all(stdout, "to stdout", outcome.results); !printed) {
-    stop(kExitCouldNotRun, printed.error().text);
-  }
+  print_now(outcome.results);
   if (outcome.exit_code != kExitOk) throw CLI::RuntimeError(outcome.exit_code);
 }
 
@@ -98,7 +93,8 @@ void add_input(CLI::App* sub, TopoCommand* command) {
 void add_output(CLI::App* sub, TopoCommand* command) {
   const char* group = "Output (in place of the matrix)";
   CLI::Option* json = sub->add_flag("--json", command->json, "Print JSON")->group(group);
-  sub->add_option("--svg", command->svg, "Write a picture to this file; -: to stdout only")
+  sub->add_option("--svg", command->svg, "Write a picture to this file; -: to stdout alone")
+      ->type_name("FILE")
       ->group(group);
   CLI::Option* xml =
       sub->add_flag("--nccl-xml", command->nccl_xml, "Print a file for NCCL_TOPO_FILE")
@@ -122,6 +118,7 @@ void add_topo_command(CLI::App& app) {
   topo::InspectOptions& o = command->options;
   CLI::App* sub = app.add_subcommand(
       "topo", "Show GPUs, HCAs, the paths between them, rails, and where GPUDirect is possible");
+  add_footer(sub, "nccl-gdr topo --from node17.xml --svg rails.svg", usual_statuses(""));
   add_input(sub, command.get());
   add_output(sub, command.get());
   add_what_if(sub, "--nccl-version", &o.nccl_version,

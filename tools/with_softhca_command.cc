@@ -49,11 +49,8 @@ std::string config_value(const std::string& config) {
 void warn_of_other_library() {
   const std::string library = value_of("NCCL_IBVERBS_LIB");
   if (library.empty()) return;
-  fmt::print(
-      stderr,
-      "nccl-gdr: NCCL_IBVERBS_LIB is {}, which the plugin loads in place of the software HCA. "
-      "Fix: unset NCCL_IBVERBS_LIB\n",
-      library);
+  print_error("NCCL_IBVERBS_LIB is " + library +
+              ", which the plugin loads in place of the software HCA. Fix: unset NCCL_IBVERBS_LIB");
 }
 
 bool is_subcommand(const CLI::App& app, const std::string& word) {
@@ -111,15 +108,17 @@ std::string with_folder_first(const std::string& folder, const std::string& path
 void add_with_softhca_command(CLI::App& app) {
   auto command = std::make_shared<WithSofthcaCommand>();
   CLI::App* sub = app.add_subcommand(
-      "with-softhca", "Run a program over the software HCA in place of RDMA hardware");
+      "with-softhca",
+      "Run a program, which follows the options with its arguments, over the software HCA in place "
+      "of RDMA hardware");
   sub->prefix_command();
-  sub->footer(
-      "The program and its arguments follow the options: nccl-gdr with-softhca ib_write_bw -a\n"
-      "Exit status: the program's; 125: there is no software HCA; 126: the program cannot be run; "
-      "127: it was not found");
+  add_footer(sub, "nccl-gdr with-softhca ib_write_bw -a",
+             "the program's; 2: an option cannot be used; 125: there is no software HCA; 126: the "
+             "program cannot be run; 127: it was not found");
   sub->add_option("--config", command->config,
                   "Configuration of the software HCA: a JSON file, or a JSON object itself; in "
-                  "place of SOFTHCA_CONFIG");
+                  "place of SOFTHCA_CONFIG")
+      ->type_name("FILE");
   sub->add_flag("--folder", command->print_folder,
                 "Print the folder of the software HCA's libibverbs.so.1, and run nothing");
   sub->callback([command, sub] { run(*command, *sub); });

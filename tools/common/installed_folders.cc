@@ -58,4 +58,17 @@ Result<std::string> find_softhca(const std::string& program_folder) {
                   looked));
 }
 
+std::string fix_without_device(const std::string& command, const std::string& root) {
+  std::error_code absent;
+  const std::string sys = root + "/sys/";
+  if (fs::directory_iterator(sys + "class/infiniband", absent) != fs::directory_iterator()) {
+    return "nccl-gdr doctor shows why the HCAs of this machine are not used";
+  }
+  if (fs::exists(sys + "module/nvidia", absent) || fs::exists(sys + "module/amdgpu", absent)) {
+    return "load the HCA's driver (for NVIDIA's: modprobe mlx5_ib ib_uverbs; the package rdma-core "
+           "does so at boot); nccl-gdr doctor shows what is missing";
+  }
+  return "to try it without an HCA: nccl-gdr with-softhca nccl-gdr " + command;
+}
+
 }  // namespace gdr::tools

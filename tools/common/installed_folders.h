@@ -24,4 +24,8 @@ std::vector<std::string> softhca_candidates(const std::string& program_folder);
 // package that has it.
 Result<std::string> find_softhca(const std::string& program_folder);
 
+// Returns what to try where a plugin offers no device, by what the machine under `root` has: on one
+// with GPUs the HCA's driver, elsewhere the software HCA, with `command` ("perf sendrecv").
+std::string fix_without_device(const std::string& command, const std::string& root = "");
+
 }  // namespace gdr::tools

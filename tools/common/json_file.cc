@@ -2,15 +2,16 @@
 
 #include <cerrno>
 #include <fstream>
-#include <iostream>
 #include <nlohmann/json.hpp>
+
+#include "tools/common/output.h"
 
 namespace gdr::tools {
 
 Status write_json(const std::string& file, const nlohmann::json& value) {
   std::string text = value.dump(2) + "\n";
   if (file == "-") {
-    std::cout << text << std::flush;
+    print_now(text);
     return {};
   }
   std::ofstream out(file);

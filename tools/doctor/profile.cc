@@ -54,8 +54,10 @@ Result<Profile> parse_fingerprint(const std::string& text) {
                 fmt::format("is not of version {}, which this program reads{}", kFingerprintVersion,
                             kMake));
   } catch (const nlohmann::json::exception& error) {
-    return fail(Code::kInvalidArgument,
-                fmt::format("is not a fingerprint: {}{}", error.what(), kMake));
+    // "[json.exception.parse_error.101] parse error at line 1, ..."
+    const std::string reason = error.what();
+    return fail(Code::kInvalidArgument, fmt::format("is not a fingerprint: {}{}",
+                                                    reason.substr(reason.find(' ') + 1), kMake));
   }
 }
 

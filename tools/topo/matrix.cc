@@ -15,7 +15,9 @@ namespace {
 constexpr char kIndent[] = "  ";
 constexpr char kNothing[] =
     "The machine shows neither a GPU nor an HCA. On the machine itself, lspci, nvidia-smi -L and\n"
-    "ibstat show whether the hardware or a driver is missing, or devices of the container.\n";
+    "ibstat show whether the hardware or a driver is missing, or devices of the container. To try "
+    "the\n"
+    "plugin without hardware: nccl-gdr with-softhca nccl-gdr topo\n";
 
 struct Meaning {
   const char* name;

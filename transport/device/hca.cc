@@ -22,8 +22,7 @@ bool probe_dmabuf(const verbs::Api& api, ibv_pd* pd) {
 }
 
 constexpr char kLoadDriver[] =
-    "load the HCA's driver and ib_uverbs; to try without hardware, put the software HCA's folder "
-    "first in LD_LIBRARY_PATH";
+    "load the HCA's driver and ib_uverbs; to try without hardware: nccl-gdr with-softhca COMMAND";
 // Of a container without the device file, or a user without the right to open it.
 constexpr char kPassDevices[] =
     ". Fix: pass /dev/infiniband into the container (docker run --device /dev/infiniband), and let "

@@ -39,6 +39,16 @@ TEST(FindSofthca, InstalledOne_IsPreferred) {
   EXPECT_THAT(*found, HasSubstr("/nccl-net-gdr/softhca"));
 }
 
+TEST(FixWithoutDevice, Machine_DecidesWhatToTry) {
+  const TempFolder machine;
+  const auto fix = [&] { return fix_without_device("perf sendrecv", machine.path().string()); };
+  EXPECT_THAT(fix(), HasSubstr("nccl-gdr with-softhca nccl-gdr perf sendrecv"));
+  std::filesystem::create_directories(machine.path() / "sys/module/nvidia");
+  EXPECT_THAT(fix(), HasSubstr("modprobe mlx5_ib"));
+  std::filesystem::create_directories(machine.path() / "sys/class/infiniband/mlx5_0");
+  EXPECT_THAT(fix(), HasSubstr("nccl-gdr doctor shows why the HCAs"));
+}
+
 TEST(FindSofthca, MissingLibrary_NamesThePackage) {
   const TempFolder folder;
   const auto found = find_softhca((folder.path() / "bin").string());

@@ -1,0 +1,28 @@
+// What the commands print on standard output. That it cannot be written, as on a full disk, ends a
+// command by an exception, which fmt::print throws as well: run_command_line() turns it into an
+// exit status.
+#pragma once
+
+#include <exception>
+#include <string>
+
+namespace gdr::tools {
+
+// Opens those of the three standard streams that the caller has closed (`>&-`), so that no file or
+// socket that is opened later gets their numbers. Their use fails as if they were still closed.
+void hold_standard_streams();
+
+// Prints the text, and makes sure that all of stdout so far has been written. Throws
+// std::system_error where it has not.
+void print_now(const std::string& text);
+
+// Returns the text of what was thrown: of print_now(), of fmt::print, or of a defect.
+std::string describe_failure(const std::exception& error);
+
+// Erases the line of a terminal in which the cursor is.
+inline constexpr char kClearLine[] = "\r\x1b[K";
+
+// Whether people see stderr while it is written.
+bool is_stderr_terminal();
+
+}  // namespace gdr::tools
