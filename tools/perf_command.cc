@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <csignal>
 #include <memory>
 
 #include "plugin/abi/nccl_types.h"
@@ -74,8 +75,8 @@ void add_common_options(CLI::App* command, PerfOptions& o) {
                    "Seconds without progress after which a run is reported as hung")
       ->check(positive_number())
       ->capture_default_str();
-  command->add_option("--json", o.json,
-                      "Also write the results to this file; -: only to standard output");
+  command->add_option("--json", o.json, "Also write the results to this file; -: to stdout alone")
+      ->type_name("FILE");
   add_parsed_option(command, "--memory", o.memory, parse_memory_specs,
                     "Memory of the data: host, cuda (device: rank mod their count) or cuda:N; two "
                     "with a comma: one per side")
@@ -106,10 +107,12 @@ int conclude(const std::vector<RankOutcome>& outcomes) {
   int code = kExitOk;
   std::string last;
   for (const RankOutcome& outcome : causes(outcomes)) {
+    // Nobody reads the output any more, as behind `| head`: the run ends as rank 0 did.
+    if (outcome.end == RankOutcome::End::kKilled && outcome.signal == SIGPIPE) raise(SIGPIPE);
     bool silent = outcome.end == RankOutcome::End::kExited && outcome.report.empty() &&
                   outcome.exit_code == kExitFailed;  // wrong data, which the table shows
     bool repeats = !outcome.report.empty() && outcome.report == last;
-    if (!silent && !repeats) fmt::print(stderr, "nccl-gdr: {}\n", describe(outcome));
+    if (!silent && !repeats) print_error(describe(outcome));
     last = outcome.report;
     int code_of_rank = outcome.end == RankOutcome::End::kExited ? outcome.exit_code : kExitFailed;
     code = std::max(code, code_of_rank);
@@ -122,6 +125,7 @@ void run(PerfOptions& options, Benchmark benchmark) {
   auto spec = group_of(options.ranks, options.root, options.rank);
   if (!spec) stop(kExitUsage, spec.error().text);
   spec->patience_seconds = options.timeout_seconds;
+  spec->shows_progress = true;
   options.quiet = options.json == "-";
   auto outcomes = run_group(*spec, [&](Rank& rank) { return benchmark(rank, options); });
   if (!outcomes) stop(kExitCouldNotRun, outcomes.error().text);
@@ -141,10 +145,13 @@ void reject_cuda(const PerfOptions& o) {
       "alone");
 }
 
+std::string statuses() { return usual_statuses("data was wrong, or a rank failed"); }
+
 void add_sendrecv(CLI::App* perf) {
   auto options = std::make_shared<PerfOptions>();
   CLI::App* command =
       perf->add_subcommand("sendrecv", "Bandwidth and latency between two ranks, like perftest");
+  add_footer(command, "nccl-gdr perf sendrecv --dev 0,1 --memory cuda -b 64K -e 64M", statuses());
   add_common_options(command, *options);
   command->get_option("--depth")->description(
       "Requests in flight on a connection; in the latency test, receives posted ahead: with 1, "
@@ -180,6 +187,8 @@ void add_all_reduce(CLI::App* perf) {
   options->ranks = 4;
   CLI::App* command =
       perf->add_subcommand("all_reduce", "Ring all-reduce over N ranks, like all_reduce_perf");
+  add_footer(command, "nccl-gdr with-softhca nccl-gdr perf all_reduce --ranks 4 -b 8 -e 64M",
+             statuses());
   add_common_options(command, *options);
   command->get_option("--memory")->description("Memory of the data: host alone");
   command->add_option("--ranks,--nranks", options->ranks, "Number of ranks")
@@ -199,9 +208,11 @@ void add_all_reduce(CLI::App* perf) {
       ->transform(size_value())
       ->check(CLI::Range(size_t{128}, size_t{64} << 20))
       ->capture_default_str();
-  command->add_option("--until", options->until,
-                      "Repeat all sizes until this file exists for any rank, and verify every "
-                      "all-reduce, as when a cable is pulled meanwhile");
+  command
+      ->add_option("--until", options->until,
+                   "Repeat all sizes until this file exists for any rank, and verify every "
+                   "all-reduce, as when a cable is pulled meanwhile")
+      ->type_name("FILE");
   command->callback([options] {
     reject_cuda(*options);
     run(*options, &run_all_reduce);
@@ -211,6 +222,7 @@ void add_all_reduce(CLI::App* perf) {
 
 void add_perf_command(CLI::App& app) {
   CLI::App* perf = app.add_subcommand("perf", "Measure a network plugin through its table");
+  add_footer(perf, "nccl-gdr with-softhca nccl-gdr perf sendrecv", statuses());
   perf->require_subcommand(1);
   add_sendrecv(perf);
   add_all_reduce(perf);

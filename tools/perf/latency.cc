@@ -1,8 +1,12 @@
 #include "tools/perf/latency.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+
+#include "tools/common/sizes.h"
 
 namespace gdr::tools {
 namespace {
@@ -128,6 +132,7 @@ Result<std::vector<double>> ping_pong(const Endpoint& send, const Endpoint& recv
   PingPong game(send, recv, shape, rank);
   Status done = game.tidy();
   if (done) done = rank.barrier("ping-pong starts");
+  rank.board().set_state(fmt::format("ping-pong of {}", human_bytes(shape.bytes)));
   for (size_t i = 0; done && i < shape.round_trips; ++i) {
     if (first) {
       starts[i] = Clock::now();

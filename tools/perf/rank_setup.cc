@@ -7,8 +7,10 @@
 #include <algorithm>
 
 #include "tools/common/exit_codes.h"
+#include "tools/common/installed_folders.h"
 #include "tools/common/json_file.h"
 #include "tools/common/nccl_logger.h"
+#include "tools/common/output.h"
 #include "tools/common/sizes.h"
 #include "tools/net/named_device.h"
 #include "tools/perf/cpu_affinity.h"
@@ -34,7 +36,8 @@ Result<int> count_devices(Net& net) {
   if (count <= 0) {
     return fail(
         Code::kSystem,
-        fmt::format("the plugin \"{}\" offers no device; NCCL_DEBUG=INFO shows why", net.name()));
+        fmt::format("the plugin \"{}\" offers no device; NCCL_DEBUG=INFO shows why. Fix: {}",
+                    net.name(), fix_without_device("perf sendrecv")));
   }
   return count;
 }
@@ -89,7 +92,7 @@ void print_description(const json& description, const std::vector<int>& rails) {
                used_devices(rank, rails), rank["memory"].get<std::string>(),
                rank["registered_by"].get<std::string>());
   }
-  std::fflush(stdout);
+  print_now("");
 }
 
 Result<NetContext> init_plugin(Net& net, const PerfOptions& options) {
@@ -100,10 +103,11 @@ Result<NetContext> init_plugin(Net& net, const PerfOptions& options) {
   void* context = nullptr;
   abi::ncclResult_t result = net.init(settings, &context);
   if (result == abi::ncclSuccess) return NetContext(&net, Finalize{context});
-  return fail(Code::kSystem,
-              fmt::format("init of the plugin \"{}\": {}; {}", net.name(), describe(result),
-                          logs_warnings() ? "the warnings in its log say why"
-                                          : "NCCL_DEBUG=WARN shows why"));
+  return fail(
+      Code::kSystem,
+      fmt::format("init of the plugin \"{}\": {}; {}. Fix: {}", net.name(), describe(result),
+                  logs_warnings() ? "the warnings in its log say why" : "NCCL_DEBUG=WARN shows why",
+                  fix_without_device("perf sendrecv")));
 }
 
 // Merges the device first where its name has several parts.
@@ -204,8 +208,9 @@ Result<RankSetup> set_up_rank(Rank& rank, const PerfOptions& options, size_t lar
 
 void Measurement::print(const std::string& line) const {
   if (rank_.rank() != 0 || options_.quiet) return;
-  fmt::print("{}\n", line);
-  std::fflush(stdout);
+  if (is_stderr_terminal()) std::fputs(kClearLine, stderr);
+  ++rank_.board().lines;
+  print_now(line + "\n");
 }
 
 size_t Measurement::iterations(size_t bytes, size_t budget_bytes, size_t least, size_t most) const {

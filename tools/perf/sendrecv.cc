@@ -236,7 +236,6 @@ Status SendRecv::one_latency(size_t bytes) {
 Status SendRecv::sweep_latency(const std::vector<size_t>& sizes) {
   print(latency_header());
   for (size_t bytes : sizes) {
-    rank_.board().set_state(fmt::format("ping-pong of {}", human_bytes(bytes)));
     // Else sweep_bandwidth() has verified this size.
     Status done = options_.test == "lat" ? verify(bytes) : Status{};
     if (done) done = one_latency(bytes);

@@ -23,6 +23,7 @@ struct RankBoard {
 
   std::atomic<uint64_t> heartbeat;   // changes whenever the rank makes progress
   std::atomic<int64_t> reported_at;  // time of the report in ns of CLOCK_MONOTONIC; 0: none
+  std::atomic<uint32_t> lines;       // that the rank has printed
   char state[kStateBytes];           // present activity, for "... while STATE"; "inside test()"
   char report[kReportBytes];         // reason of a failure
 

@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "tools/common/exit_codes.h"
+#include "tools/common/output.h"
 #include "tools/ranks/control_server.h"
 
 namespace gdr::tools {
@@ -36,6 +37,16 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
+// No exception leaves a rank for what its parent does: above all, its standard output may be full.
+int run_guarded(Rank& rank, const RankMain& main) {
+  try {
+    return main(rank);
+  } catch (const std::exception& error) {
+    rank.board().set_report(describe_failure(error));
+    return kExitCouldNotRun;
+  }
+}
+
 // Runs a rank in a forked process. The kernel kills it when its parent dies; the comparison with
 // getppid() covers a parent that died before prctl().
 [[noreturn]] void run_child(const RankSpec& rank_spec, RankBoard* board, const RankMain& main,
@@ -46,7 +57,7 @@ double seconds_since(Clock::time_point start) {
   {
     auto rank = Rank::join(rank_spec, board);
     if (rank) {
-      code = main(*rank);
+      code = run_guarded(*rank, main);
     } else {
       board->set_report(rank.error().text);
     }
@@ -55,12 +66,43 @@ double seconds_since(Clock::time_point start) {
   std::exit(code);
 }
 
+// Shows in one line of a terminal what takes long, until more is printed.
+class ProgressLine {
+ public:
+  explicit ProgressLine(bool is_wanted) : is_wanted_(is_wanted && is_stderr_terminal()) {}
+  ~ProgressLine() {
+    if (shown_seconds_ > 0) std::fputs(kClearLine, stderr);
+  }
+
+  void update(const RankBoard& board) {
+    if (!is_wanted_) return;
+    if (const uint32_t lines = board.lines.load(); lines != lines_) {
+      lines_ = lines;
+      since_ = Clock::now();
+    }
+    const int seconds = static_cast<int>(seconds_since(since_));
+    if (seconds < kQuietSeconds || seconds == shown_seconds_) return;
+    shown_seconds_ = seconds;
+    std::fputs(fmt::format("{}{} ({} s)", kClearLine, board.state, seconds).c_str(), stderr);
+  }
+
+ private:
+  static constexpr int kQuietSeconds = 2;
+  bool is_wanted_;
+  uint32_t lines_ = 0;
+  Clock::time_point since_ = Clock::now();
+  int shown_seconds_ = 0;
+};
+
 // Starts the ranks, serves the control connections, and watches for exits, progress and time
 // limits.
 class Supervisor {
  public:
   Supervisor(const GroupSpec& spec, RankBoards boards, std::optional<ControlServer> server)
-      : spec_(spec), boards_(std::move(boards)), server_(std::move(server)) {}
+      : spec_(spec),
+        boards_(std::move(boards)),
+        server_(std::move(server)),
+        progress_(spec.shows_progress) {}
 
   Status start(const RankMain& main);
   std::vector<RankOutcome> run();
@@ -75,6 +117,7 @@ class Supervisor {
   const GroupSpec& spec_;
   RankBoards boards_;
   std::optional<ControlServer> server_;
+  ProgressLine progress_;
   std::vector<Child> children_;
   Clock::time_point started_ = Clock::now();
   Clock::time_point progressed_ = started_;
@@ -82,7 +125,7 @@ class Supervisor {
 };
 
 Status Supervisor::start(const RankMain& main) {
-  std::fflush(nullptr);
+  print_now("");  // otherwise each rank prints it as well
   pid_t parent = getpid();
   RankSpec rank_spec{0, spec_.nranks, spec_.run, spec_.root, spec_.patience_seconds};
   for (size_t i = 0; i < spec_.local.size(); ++i) {
@@ -114,6 +157,7 @@ std::vector<RankOutcome> Supervisor::run() {
     }
     reap();
     note_progress();
+    progress_.update(boards_[0]);
     check_deadlines();
   }
   std::vector<RankOutcome> outcomes;

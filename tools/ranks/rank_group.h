@@ -22,6 +22,7 @@ struct GroupSpec {
   double total_seconds = 0;       // limit of the whole run; 0: none
   // False: when a rank fails, the others are killed after a grace period for their own reports.
   bool outlive_deaths = false;
+  bool shows_progress = false;  // on a terminal: what is done for long between two lines
   // Where rank 0 is local: the socket that listens at `root`, for all runs of copies of this spec.
   // Null: run_group() opens one.
   std::shared_ptr<UniqueFd> listener;
