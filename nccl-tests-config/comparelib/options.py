@@ -8,13 +8,20 @@ import pathlib
 from comparelib import launch, preset, reader, report, session as sessions, transports
 
 _DESCRIPTION = """\
-Compares transports of NCCL by the programs of nccl-tests (2.17.3 or later): runs them over several transports
-in alternating rounds, or reads results that exist (--read). Writes a table and plots, and can judge the result
-by a preset's expected figures."""
+Compares transports of NCCL by the programs of nccl-tests (2.17.3 or later):
+runs them over several transports in alternating rounds, or reads results that
+exist (--read). Writes a table and plots, and can judge the result by a
+preset's expected figures."""
 _EPILOG = """\
-Arguments after -- are passed to the programs unchanged. Exit status: 0 as requested; 1 wrong results, a run
-over another transport than the requested one or that ended early, or a preset's figure that is not
-reached; 2 an option or a file cannot be used; 130 interrupted."""
+Arguments after -- are passed to the programs unchanged.
+
+example:
+  compare --transports gdr,ib --collectives all_reduce --rounds 5 --control
+
+exit status: 0 as requested; 1 wrong results, a run over another transport than
+the requested one or that ended early, or a preset's figure that is not reached;
+2 an option or a file cannot be used; 3 stdout cannot be written;
+130 interrupted"""
 
 
 def word_list(text):
