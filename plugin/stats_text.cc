@@ -65,7 +65,7 @@ class StatsPage {
 
 StatsLabel device_label(const RailName& rail) { return {"device", rail.hca}; }
 StatsLabel port_label(const RailName& rail) {
-  return {"port", rail.hca.empty() ? "" : std::to_string(rail.port)};
+  return {"port", std::to_string(rail.port)};
 }
 
 void add_moved(const transport::ProcessSums& sums, uint64_t RailSums::Moved::*field,
@@ -80,7 +80,7 @@ void add_moved(const transport::ProcessSums& sums, uint64_t RailSums::Moved::*fi
 
 void add_by_rail(const transport::ProcessSums& sums, uint64_t RailSums::*field, StatsPage* page) {
   for (const auto& [rail, of_rail] : sums.rails) {
-    if (!rail.hca.empty()) page->add({device_label(rail), port_label(rail)}, of_rail.*field);
+    page->add({device_label(rail), port_label(rail)}, of_rail.*field);
   }
 }
 

@@ -57,10 +57,6 @@ inline bool ClearToSendWriter::write_slots(uint64_t first, uint64_t end) {
 }
 
 bool ClearToSendWriter::on_failed_post(int err) {
-  if (connection_.recovery() == nullptr) {
-    connection_.fail_verbs("posting a clear-to-send", err);
-    return false;
-  }
   return connection_.on_failed_post(connection_.rails().clear_to_send_pair(),
                                     decode_work_id(wr_id_).epoch, "a clear-to-send", err);
 }

@@ -55,7 +55,7 @@ void Connection::close() {
 }
 
 // A rail that is the only one of this end carries everything.
-bool Connection::has_rail_use() const { return recovery_ != nullptr && rails_.size() > 1; }
+bool Connection::has_rail_use() const { return rails_.size() > 1; }
 
 void Connection::count_for_process() const {
   std::vector<RailName> rails;
@@ -238,20 +238,18 @@ void Connection::keep_link(FrameChannel channel, const char* role, bool direct) 
   PeerLinkOptions link_options{.peer = PeerProcess{peer_.host, peer_.pid},
                                .reopen = reopen_target(channel, direct),
                                .owner_text = options_->owner_text};
-  if (recovers() && recovery_ != nullptr) {
+  if (recovers()) {
     link_options.on_statement = [recovery = recovery_](const wire::PairStatement& statement) {
       recovery->on_statement(statement);
     };
   }
-  if (recovery_ != nullptr) {
+  if (has_rail_use()) {
     link_options.pairs_text = [recovery = recovery_] {
       const std::string bytes = bytes_text(recovery->rail_use());
       return (bytes.empty() ? "" : ", bytes by rail: " + bytes) + recovery->state_text();
     };
   }
   if (has_rail_use()) watcher_->rail_totals().open();
-  first_cq_ = rails_[0].cq();
-  polled_rails_ = static_cast<uint32_t>(rails_.size());
   link_ = std::make_shared<PeerLink>(std::move(channel), text(), role, std::move(link_options));
   count_for_process();
   std::vector<EventSource> sources;
@@ -262,9 +260,9 @@ void Connection::keep_link(FrameChannel channel, const char* role, bool direct) 
                    {{device.hca->context()}, {device.hca->context(), device.port}, {rail.cq()}});
   }
   note_reached_ports();  // before the recovery may change the state of a QP
-  if (recovery_ != nullptr) recovery_->begin(link_, excluded_);
+  recovery_->begin(link_, excluded_);
   watcher_->add(link_, std::move(sources), recovery_);
-  if (recovery_ != nullptr) recovery_->look_at_rails();
+  recovery_->look_at_rails();
 }
 
 void Connection::make_recovery(RailTables& tables, int receives) {

@@ -29,10 +29,6 @@ struct RegistrationScope;
 // a ReceiveComm owns it.
 class Connection {
  public:
-  // Work requests beside those of the owner that may be outstanding on the QP of clear-to-send: the
-  // probe. A send comm leaves an entry of its send queue to it.
-  static constexpr int kProbes = 1;
-
   Connection(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher, bool sends);
   Connection(Connection&&) = default;
   ~Connection();
@@ -98,10 +94,9 @@ class Connection {
   // Goes on without a rail for good, on which something could not be created. Before keep_link();
   // errors as exclude().
   Status leave_out_rail(uint32_t rail, const Error& error);
-  // Makes the Recovery, for an end that will have a SpreadPath. Once all QPs are connected and
-  // before keep_link(). receives: posted per QP.
+  // Makes the Recovery. Once all QPs are connected and before keep_link(). receives: posted per QP.
   void make_recovery(RailTables& tables, int receives);
-  // Null on the direct path.
+  // Null before make_recovery().
   Recovery* recovery() { return recovery_.get(); }
   // Takes over the socket of the handshake: from here on the connection fails when the peer goes
   // away, and a failure of either end is reported to the other. role is "sender" or "receiver".
@@ -129,26 +124,18 @@ class Connection {
   // ", ECE vendor 0x15b3 options 0x30 on 4 QP(s)", or "" where none were agreed on.
   std::string ece_text() const { return ece_->text(); }
 
-  // Reads the completions that wait on each rail and hands them to on_completion(const ibv_wc&),
-  // which returns false where the connection has failed. Returns false once it has failed; all
-  // completions that were there have then been handed over. Completions for which
-  // is_special(const ibv_wc&) returns true, and those behind them, are handed over out of line, so
-  // that the direct path saves no registers for what such ones take.
-  template <class OnCompletion, class IsSpecial>
-  [[gnu::always_inline]] bool poll(OnCompletion on_completion, IsSpecial is_special);
-
-  // poll() for a SpreadPath: hands each success of the data path's work requests to
+  // Reads completions of each rail. Hands each success of the data path's work requests to
   // on_success(const WorkId&, const ibv_wc&), which returns false where the connection has failed,
   // and failed flushes to on_failed_flush(const ibv_wc&). All else that fails goes to the Recovery,
   // and what concerns it. A batch of each rail is read; all that waits, where there are news or the
   // connection has failed. Returns false once it has failed.
   template <class OnSuccess, class OnFailedFlush>
-  [[gnu::always_inline]] bool poll_spread(OnSuccess on_success, OnFailedFlush on_failed_flush);
+  [[gnu::always_inline]] bool poll(OnSuccess on_success, OnFailedFlush on_failed_flush);
   // The same for completions that have been read. Returns nothing.
   template <class OnSuccess, class OnFailedFlush>
-  [[gnu::always_inline]] void take_spread(const ibv_wc* completions, int count,
-                                          OnSuccess on_success, OnFailedFlush on_failed_flush);
-  // A work request of a SpreadPath could not be posted on the pair; an errno value. what: "a send".
+  [[gnu::always_inline]] void take(const ibv_wc* completions, int count, OnSuccess on_success,
+                                   OnFailedFlush on_failed_flush);
+  // A work request could not be posted on the pair; an errno value. what: "a send".
   // Returns whether the connection goes on.
   [[gnu::cold]] bool on_failed_post(const QueuePair& pair, uint32_t epoch, const char* what,
                                     int err);
@@ -167,8 +154,6 @@ class Connection {
   // Returns false.
   [[gnu::cold]] bool fail_polling();
   bool failed() const { return link_->failed(); }
-  // Whether poll() has something to do that is not about completions; see PeerLink.
-  bool needs_attention() const { return link_->needs_attention(); }
   // Returns the code of the failure, for a call of NCCL's, and logs its text at the first such
   // call.
   Code surface_failure();
@@ -202,28 +187,10 @@ class Connection {
   bool is_excluded(size_t pair) const;
   [[gnu::cold]] void on_failed_work(const ibv_wc& wc);
   [[gnu::cold]] void on_failed_poll(uint32_t rail);
-  [[gnu::cold]] void attend_spread();
+  [[gnu::cold]] void attend();
   void warn_of_missing_flids() const;
   // What is done to QP `index` before it goes to RTR. again: after the handshake.
   std::function<Status()> ece_setter(size_t index, bool again) const;
-  // The probe of a link without a socket: a write of no bytes. At most one is outstanding. While it
-  // is, the link needs attention, so that poll() goes by drain(), which recognises the probe's
-  // completion.
-  [[gnu::cold]] void attend();
-  template <class OnCompletion>
-  [[gnu::noinline]] bool poll_with_attention(OnCompletion on_completion);
-  [[gnu::cold]] void end_probe();
-  uint64_t probe_id() const { return reinterpret_cast<uint64_t>(link_.get()); }
-
-  // Hands over the completions of one batch, and fails the connection for those with an error.
-  // Here and below on_completion goes by value: a reference would keep it in memory in poll().
-  template <class OnCompletion>
-  void take_completions(const ibv_wc* completions, int count, OnCompletion on_completion);
-  // Hands over what is left of a batch and all that waits on each rail. Returns whether the
-  // connection is well.
-  template <class OnCompletion>
-  [[gnu::cold, gnu::noinline]] bool drain(const ibv_wc* completions, int count,
-                                          OnCompletion on_completion);
 
   std::shared_ptr<const ConnectionOptions> options_;
   Watcher* watcher_;
@@ -246,15 +213,11 @@ class Connection {
   // Data path only.
   bool surfaced_ = false;
   bool closed_ = false;
-  bool probe_posted_ = false;
   bool failed_here_ = false;  // a work request or a check of this end failed
   std::optional<PeerLink::Clock::time_point> local_work_until_;
-  // What poll() reads where nothing has come. NCCL polls thousands of connections in turn, of which
-  // each costs a cache line and a page for every place that is looked at. Hence these are together,
-  // and last, so that what a comm reads beside them can follow.
+  // Last, so that what a comm reads beside it can follow: NCCL polls thousands of connections in
+  // turn, of which each costs a cache line and a page for every place that is looked at.
   std::shared_ptr<PeerLink> link_;
-  ibv_cq* first_cq_ = nullptr;  // of rails_[0]
-  uint32_t polled_rails_ = 0;   // the size of rails_
 };
 
 // The base of both ends, so that memory can be registered on either.
@@ -278,36 +241,9 @@ class Comm {
   uint32_t generation_ = process_fds::generation();
 };
 
-template <class OnCompletion, class IsSpecial>
-inline bool Connection::poll(OnCompletion on_completion, IsSpecial is_special) {
-  if (link_->needs_attention()) [[unlikely]]
-    return poll_with_attention(on_completion);
-  ibv_cq* cq = first_cq_;
-  for (uint32_t rail = 0;;) {
-    ibv_wc completions[kPollBatch];
-    const int n = ibv_poll_cq(cq, kPollBatch, completions);
-    for (int i = 0; i < n; ++i) {
-      if (completions[i].status != IBV_WC_SUCCESS || is_special(completions[i])) [[unlikely]]
-        return drain(completions + i, n - i, on_completion);
-      if (!on_completion(completions[i])) [[unlikely]]
-        return drain(completions + i + 1, n - i - 1, on_completion);
-    }
-    if (n < 0) [[unlikely]]
-      return fail_polling();
-    if (++rail >= polled_rails_) return true;
-    cq = rails_[rail].cq();
-  }
-}
-
-template <class OnCompletion>
-bool Connection::poll_with_attention(OnCompletion on_completion) {
-  attend();
-  return drain(nullptr, 0, on_completion);
-}
-
 template <class OnSuccess, class OnFailedFlush>
-inline void Connection::take_spread(const ibv_wc* completions, int count, OnSuccess on_success,
-                                    OnFailedFlush on_failed_flush) {
+inline void Connection::take(const ibv_wc* completions, int count, OnSuccess on_success,
+                             OnFailedFlush on_failed_flush) {
   for (int i = 0; i < count; ++i) {
     const ibv_wc& wc = completions[i];
     const WorkId id = decode_work_id(wc.wr_id);
@@ -322,7 +258,7 @@ inline void Connection::take_spread(const ibv_wc* completions, int count, OnSucc
 }
 
 template <class OnSuccess, class OnFailedFlush>
-inline bool Connection::poll_spread(OnSuccess on_success, OnFailedFlush on_failed_flush) {
+inline bool Connection::poll(OnSuccess on_success, OnFailedFlush on_failed_flush) {
   const bool all = link_->needs_care() || recovery_->has_news();
   const Recovery::UseOfQueues queues(*recovery_);
   for (uint32_t rail = 0; rail < rails_.size(); ++rail) {
@@ -333,43 +269,15 @@ inline bool Connection::poll_spread(OnSuccess on_success, OnFailedFlush on_faile
       const uint32_t awaited = recovery_->awaited_empty_queue();  // before the poll
       ibv_wc completions[kPollBatch];
       n = ibv_poll_cq(rails_[rail].cq(), kPollBatch, completions);
-      take_spread(completions, n, on_success, on_failed_flush);
+      take(completions, n, on_success, on_failed_flush);
       if (n < 0) [[unlikely]]
         on_failed_poll(rail);
       if (n == 0 && awaited != 0) [[unlikely]]
         recovery_->on_empty_queue(rail, awaited);
-    } while (all && n > 0);
+    } while ((all || failed()) && n > 0);
   }
   if (link_->needs_care()) [[unlikely]]
-    attend_spread();
-  return !failed();
-}
-
-template <class OnCompletion>
-inline void Connection::take_completions(const ibv_wc* completions, int count,
-                                         OnCompletion on_completion) {
-  for (int i = 0; i < count; ++i) {
-    if (completions[i].status != IBV_WC_SUCCESS) {
-      fail_completion(completions[i]);
-    } else if (completions[i].wr_id == probe_id()) {
-      end_probe();
-    } else {
-      (void)on_completion(completions[i]);  // if it fails, so has the connection
-    }
-  }
-}
-
-template <class OnCompletion>
-bool Connection::drain(const ibv_wc* completions, int count, OnCompletion on_completion) {
-  take_completions(completions, count, on_completion);
-  for (const RailEnd& rail : rails_) {
-    ibv_wc batch[kPollBatch];
-    int n;
-    while ((n = ibv_poll_cq(rail.cq(), kPollBatch, batch)) > 0) {
-      take_completions(batch, n, on_completion);
-    }
-    if (n < 0) fail_polling();
-  }
+    attend();
   return !failed();
 }
 

@@ -6,7 +6,6 @@
 #include "drivers/verbs/wc_text.h"
 #include "transport/data/connection.h"
 #include "transport/data/failure_class.h"
-#include "transport/data/rdma_write.h"
 
 namespace gdr::transport {
 namespace {
@@ -44,7 +43,8 @@ void Connection::fail_completion(const ibv_wc& wc) {
   // What was posted on a QP in error is flushed: hundreds of completions.
   if (failed() && wc.status == IBV_WC_WR_FLUSH_ERR) return;
   const std::string name = verbs::wc_status_name(wc.status);
-  std::string what = wc.wr_id == probe_id() ? kProbeFailed : "";
+  const bool is_probe = decode_work_id(wc.wr_id).kind == WorkKind::kProbe;
+  std::string what = is_probe ? kProbeFailed : "";
   what += "work completion " + name + " (status " + std::to_string(wc.status) + ", vendor_err " +
           hex(wc.vendor_err) + ", qp " + hex(wc.qp_num) + ")" + no_failover_text(wc.status) + ". " +
           verbs::wc_status_hint(wc.status, !sends_);
@@ -88,7 +88,7 @@ void Connection::on_failed_work(const ibv_wc& wc) {
 }
 
 // The probe of a link whose socket is lost.
-void Connection::attend_spread() {
+void Connection::attend() {
   if (!link_->probe_wanted() || failed()) return;
   if (!recovery_->probe_peer()) link_->end_probe();
 }
@@ -105,34 +105,7 @@ bool Connection::fail_polling() {
 void Connection::fail(Code code, const std::string& what) {
   failed_here_ = true;
   link_->fail_link(Error{code, text() + ": " + what}, true);
-  if (recovery_ != nullptr) recovery_->on_failed_connection();
-}
-
-void Connection::attend() {
-  if (!link_->probe_wanted() || failed() || probe_posted_) return;
-  if (sends_ && link_->has_outstanding()) {
-    // The data shows as well whether the peer answers, and its queue may have no entry left.
-    link_->end_probe();
-    return;
-  }
-  const QueuePair& pair = rails_.clear_to_send_pair();
-  // The keys are not used, but valid, in case that an HCA looks at them.
-  WriteRequest request(pair, RdmaWrite{.source = 0,
-                                       .bytes = 0,
-                                       .lkey = 0,
-                                       .target = peer_.tables_address,
-                                       .rkey = peer_.rail[pair.peer_rail].tables_rkey,
-                                       .cpu_readable = false});
-  request.wr().wr_id = probe_id();
-  request.wr().send_flags |= IBV_SEND_SIGNALED;
-  probe_posted_ = post(pair, &request.wr()) == 0;
-  // Where the send queue is full, the requests in it find out the same.
-  if (!probe_posted_) link_->end_probe();
-}
-
-void Connection::end_probe() {
-  probe_posted_ = false;
-  link_->end_probe();
+  recovery_->on_failed_connection();
 }
 
 bool Connection::may_finish_local_work() {

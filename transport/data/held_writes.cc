@@ -2,22 +2,16 @@
 
 namespace gdr::transport {
 
-void HeldWrites::add(const QueuePair& pair, const ChunkWrites& writes, ChunkEnd end,
-                     Request* request) {
+void HeldWrites::add(const QueuePair& pair, const ChunkWrites& writes, ChunkEnd end) {
   if (empty()) {
     count_ = 0;
     pair_ = &pair;
   } else {
     end_->send_flags &= ~static_cast<unsigned>(IBV_SEND_SIGNALED);
-    if (request != nullptr) {
-      request->ahead = static_cast<int16_t>(last_ - request);
-      request->special |= kChained;
-    }
   }
   end_ = &append(writes.data, end.wr_id);
   if (writes.end) end_ = &append(*writes.end, end.wr_id);
   make_signalled_end(end_, end.immediate);
-  last_ = request;
   polls_ = 0;
 }
 
@@ -32,11 +26,6 @@ ibv_send_wr& HeldWrites::append(const RdmaWrite& write, uint64_t wr_id) {
 int HeldWrites::post() {
   end_ = nullptr;
   return gdr::transport::post(*pair_, &writes_[0]->wr());
-}
-
-Request* HeldWrites::take_ahead(Request* request) {
-  request->special &= static_cast<uint8_t>(~kChained);
-  return request + request->ahead;
 }
 
 }  // namespace gdr::transport

@@ -8,7 +8,6 @@
 #include "transport/data/chunk_write.h"
 #include "transport/data/queue_pair.h"
 #include "transport/data/rdma_write.h"
-#include "transport/data/request.h"
 
 namespace gdr::transport {
 
@@ -30,20 +29,12 @@ class HeldWrites {
   bool full() const { return count_ + kMostWritesEach > kMostWrites; }
 
   // Adds a message of one chunk; not full(). The first one chooses the QP.
-  // request: of the direct path, where the completion of the last message has to find the others'
-  // requests. Null where the completion states which requests of the QP it stands for.
-  void add(const QueuePair& pair, const ChunkWrites& writes, ChunkEnd end,
-           Request* request = nullptr);
+  void add(const QueuePair& pair, const ChunkWrites& writes, ChunkEnd end);
   // Counts a poll of the comm. Returns whether the chain has waited long enough.
   bool is_due() { return ++polls_ >= kPolls; }
   // Posts the chain. Returns an errno value; 0 is success.
   int post();
   void drop() { end_ = nullptr; }
-
-  // Whether the request's completion stands for that of the request ahead of it, too.
-  static bool has_one_ahead(const Request& request) { return (request.special & kChained) != 0; }
-  // Takes the request from its chain and returns the one ahead of it.
-  static Request* take_ahead(Request* request);
 
  private:
   static constexpr int kPolls = 2;
@@ -56,7 +47,6 @@ class HeldWrites {
   int count_ = 0;
   int polls_ = 0;               // of the comm, since the last message
   ibv_send_wr* end_ = nullptr;  // of the last message; null: nothing is held
-  Request* last_ = nullptr;     // its request
   const QueuePair* pair_ = nullptr;
 };
 

@@ -17,7 +17,6 @@
 #include <string>
 
 #include "base/result.h"
-#include "transport/data/connection_counters.h"
 #include "transport/wire/frame_channel.h"
 
 namespace gdr::transport {
@@ -96,7 +95,6 @@ class PeerLink {
   bool has_outstanding() const {
     return posted_.load(std::memory_order_relaxed) != completed_.load(std::memory_order_relaxed);
   }
-  ConnectionCounters& counters() { return counters_; }
 
   // ---- any thread
   // The recovery has news for the data path, or waits for it to find queues empty; or not any more.
@@ -119,7 +117,6 @@ class PeerLink {
     const uint64_t completed = completed_.load(std::memory_order_acquire);
     return posted_.load(std::memory_order_acquire) == completed;
   }
-  const ConnectionCounters& counters() const { return counters_; }
   // Requests that have completed, flushes included.
   uint64_t completed() const { return completed_.load(std::memory_order_acquire); }
   // There has been no socket for some time, and the link goes on without it.
@@ -189,7 +186,6 @@ class PeerLink {
   std::atomic<uint32_t> attention_{0};
   std::atomic<uint64_t> posted_{0};
   std::atomic<uint64_t> completed_{0};
-  ConnectionCounters counters_;  // beside what is written with it
   std::atomic<bool> peer_gone_{false};
   std::atomic<bool> deaf_{false};
 

@@ -8,13 +8,11 @@ void ProcessCounters::open(std::shared_ptr<const PeerLink> link,
                            std::shared_ptr<const Recovery> recovery,
                            const std::vector<RailName>& rails, DataDirection direction) {
   std::lock_guard lock(mutex_);
-  const bool counts_by_rail = recovery != nullptr || rails.size() == 1;
-  std::vector<RailName> named = counts_by_rail ? rails : std::vector<RailName>{RailName{}};
-  for (const RailName& rail : named) closed_.rails.try_emplace(rail);
+  for (const RailName& rail : rails) closed_.rails.try_emplace(rail);
   const PeerLink* key = link.get();
   // While a job starts, links mostly get higher and higher addresses.
   open_.insert_or_assign(open_.end(), key,
-                         Open{std::move(link), std::move(recovery), std::move(named), direction});
+                         Open{std::move(link), std::move(recovery), rails, direction});
 }
 
 void ProcessCounters::close(const PeerLink* link) {
@@ -30,25 +28,11 @@ uint64_t ProcessCounters::connections() const {
   return open_.size();
 }
 
-// The flushes are read behind the completions among which they are, so that there may seem to be
-// too many of them, never too few. What was seen once is not taken back.
-uint64_t ProcessCounters::messages_of(Open& open) {
-  const uint64_t completed = open.link->completed();
-  const uint64_t flushes = open.link->counters().flushes();
-  if (completed > flushes) open.requests = std::max(open.requests, completed - flushes);
-  return open.requests + open.link->counters().further_messages();
-}
-
-void ProcessCounters::add(Open& open, ProcessSums* sums) {
+void ProcessCounters::add(const Open& open, ProcessSums* sums) {
   const auto direction = static_cast<size_t>(open.direction);
   for (uint32_t i = 0; i < open.rails.size(); ++i) {
     RailSums& rail = sums->rails[open.rails[i]];
     RailSums::Moved& moved = rail.moved[direction];
-    if (open.recovery == nullptr) {
-      moved.bytes += open.link->counters().bytes();
-      moved.messages += messages_of(open);
-      continue;
-    }
     const RailCounters& counters = open.recovery->counters(i);
     moved.bytes += counters.bytes.load(std::memory_order_relaxed);
     moved.messages += counters.chunks.load(std::memory_order_relaxed);

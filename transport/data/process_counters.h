@@ -27,8 +27,7 @@ enum class Retry : uint8_t {
 };
 inline constexpr int kRetryCount = 2;
 
-// A port of this process. A name of "" is the port of data of which only the sum is known: what a
-// receiver of several rails gets without failover.
+// A port of this process.
 struct RailName {
   std::string hca;  // "mlx5_0"
   int port = 0;
@@ -61,8 +60,7 @@ class ProcessCounters {
   ProcessCounters(const ProcessCounters&) = delete;
   ProcessCounters& operator=(const ProcessCounters&) = delete;
 
-  // From here on the connection's counters are read: those of `recovery` unless that is null.
-  // rails: its own ports.
+  // From here on the connection's counters are read, which `recovery` has. rails: its own ports.
   void open(std::shared_ptr<const PeerLink> link, std::shared_ptr<const Recovery> recovery,
             const std::vector<RailName>& rails, DataDirection direction);
   // Takes its counters for good. Nothing where it is not open. Allocates nothing.
@@ -79,15 +77,13 @@ class ProcessCounters {
  private:
   struct Open {
     std::shared_ptr<const PeerLink> link;
-    std::shared_ptr<const Recovery> recovery;  // null: the link has the counters
+    std::shared_ptr<const Recovery> recovery;
     std::vector<RailName> rails;
     DataDirection direction;
-    uint64_t requests = 0;  // that were seen complete, flushes not counted
   };
 
   // Adds what the connection has counted so far to `sums`, which has its rails.
-  static void add(Open& open, ProcessSums* sums);
-  static uint64_t messages_of(Open& open);
+  static void add(const Open& open, ProcessSums* sums);
 
   std::array<std::atomic<uint64_t>, kRetryCount> retries_{};
   std::atomic<uint64_t> stalls_{0};

@@ -13,7 +13,7 @@ constexpr char kUnexpectedData[] = "data arrived for a receive that is not poste
 
 }  // namespace
 
-// The receives of a connection that recovers.
+// What the slots do with an arrival.
 class ReceiveComm::Spread final : public SpreadReceives {
  public:
   explicit Spread(ReceiveComm& comm)
@@ -35,14 +35,11 @@ class ReceiveComm::Spread final : public SpreadReceives {
 
 void ReceiveComm::keep_link(FrameChannel channel, bool direct) {
   connection_.drop_unused();
-  if (connection_.recovers()) {
-    connection_.make_recovery(tables_, receives_each_);
-    for (const ShortQueue& queue : short_queues_) {
-      connection_.recovery()->count_receives(queue.pair, queue.posted - receives_each_);
-    }
+  connection_.make_recovery(tables_, receives_each_);
+  for (const ShortQueue& queue : short_queues_) {
+    connection_.recovery()->count_receives(queue.pair, queue.posted - receives_each_);
   }
   connection_.keep_link(std::move(channel), "receiver", direct);
-  if (!connection_.recovers()) return;
   spread_ = std::make_unique<Spread>(*this);
 }
 
@@ -148,21 +145,15 @@ bool ReceiveComm::iflush(const ReceiveBuffer* buffers, int count, Request** requ
   int last = count - 1;
   while (last >= 0 && !needs_flush(buffers[last])) --last;
   if (last < 0) return true;
-  if (flush_.empty()) [[unlikely]]
-    return flush_spread(buffers[last], request);
+  SpreadFlushes& reads = spread_->flushes();
+  if (reads.empty()) [[unlikely]]
+    return fail_without_flush();
   Request* taken = flushes_.take();
   if (taken == nullptr) return fail_too_many_flushes();
-  taken->pending = static_cast<uint16_t>(flush_.size());
   taken->bytes[0] = 0;
-  for (Flush& flush : flush_) {
-    int err =
-        flush.post(buffers[last].data, *buffers[last].memory, reinterpret_cast<uint64_t>(taken));
-    if (err != 0) [[unlikely]] {
-      connection_.fail_verbs("posting a flush", err);
-      return false;
-    }
-  }
   connection_.link().count_posted();
+  const ReceiveBuffer& buffer = buffers[last];
+  if (!reads.post(taken, flushes_.index_of(*taken), buffer.data, *buffer.memory)) return false;
   *request = taken;
   return true;
 }
@@ -174,19 +165,6 @@ bool ReceiveComm::fail_too_many_flushes() {
   return false;
 }
 
-bool ReceiveComm::flush_spread(const ReceiveBuffer& buffer, Request** request) {
-  if (spread_ == nullptr || spread_->flushes().empty()) return fail_without_flush();
-  Request* taken = flushes_.take();
-  if (taken == nullptr) return fail_too_many_flushes();
-  taken->bytes[0] = 0;
-  connection_.link().count_posted();
-  if (!spread_->flushes().post(taken, flushes_.index_of(*taken), buffer.data, *buffer.memory)) {
-    return false;
-  }
-  *request = taken;
-  return true;
-}
-
 bool ReceiveComm::fail_without_flush() {
   connection_.fail(Code::kInvalidUsage,
                    "received data in GPU memory cannot be flushed: the HCA could register no GPU "
@@ -195,36 +173,11 @@ bool ReceiveComm::fail_without_flush() {
   return false;
 }
 
-bool ReceiveComm::progress_direct() {
-  if (connection_.poll([this](const ibv_wc& wc) { return on_completion(wc); },
-                       [](const ibv_wc&) { return false; })) [[likely]]
-    return true;
-  return finishes_flushes();
-}
-
 // After a failure of the peer: whether flushes are still to be awaited. What they complete counts,
 // as NCCL may need nothing else of the peer.
 bool ReceiveComm::finishes_flushes() {
   if (observed_ != nullptr) observed_->complete_all();
   return !flushes_.all_free() && connection_.may_finish_local_work();
-}
-
-inline bool ReceiveComm::on_completion(const ibv_wc& wc) {
-  if (wc.opcode == IBV_WC_RECV_RDMA_WITH_IMM) [[likely]]
-    return on_arrival(wc);
-  switch (wc.opcode) {
-    case IBV_WC_RDMA_WRITE:
-      announcements_.on_written();
-      return true;
-    case IBV_WC_RDMA_READ:
-      if (--reinterpret_cast<Request*>(wc.wr_id)->pending == 0) {
-        connection_.link().counters().count_flush();
-        connection_.link().count_completed();
-      }
-      return true;
-    default:
-      return fail_protocol("a completion of an unexpected kind");
-  }
 }
 
 // Most messages are one chunk, for the first buffer of a receive. That all of the immediate is what
@@ -236,20 +189,6 @@ inline bool ReceiveComm::is_whole(const Request& request, uint32_t bits, const i
 
 // Takes the completion of one chunk. Its immediate data names the slot, and the chunks of the whole
 // message, of which this is any.
-inline bool ReceiveComm::on_arrival(const ibv_wc& wc) {
-  const uint32_t bits = be32toh(wc.imm_data);
-  Request* request = slots_[wire::decode(bits).slot];
-  if (request == nullptr || !is_whole(*request, bits, wc)) [[unlikely]]
-    return on_further_arrival(wc);
-  slots_[wire::decode(bits).slot] = nullptr;
-  request->bytes[0] = wc.byte_len;
-  return finish_buffer(request, wc.byte_len) && refill(wc.wr_id);
-}
-
-bool ReceiveComm::on_further_arrival(const ibv_wc& wc) {
-  return take_chunk(wc, 0) && refill(wc.wr_id);
-}
-
 // epoch: of the pair over which it came.
 inline bool ReceiveComm::take_chunk(const ibv_wc& wc, uint32_t epoch) {
   const uint32_t bits = be32toh(wc.imm_data);
@@ -278,15 +217,11 @@ inline bool ReceiveComm::take(const wire::Immediate& imm, const ibv_wc& wc, uint
   if (bytes > request->capacity[buffer]) {
     return fail_protocol("more data arrived than the receive has room for");
   }
-  const bool complete = ++request->chunks_seen[buffer] == imm.chunks;
-  if (complete) slots_[imm.slot] = nullptr;
-  if (complete) {
-    if (request->special != 0) [[unlikely]]
-      end_observation(request, buffer);
-    return finish_buffer(request, bytes);
-  }
-  connection_.link().counters().count_further_messages(1);
-  return true;
+  if (++request->chunks_seen[buffer] != imm.chunks) return true;
+  slots_[imm.slot] = nullptr;
+  if (request->special != 0) [[unlikely]]
+    end_observation(request, buffer);
+  return complete_buffer(request);
 }
 
 // The bytes that a chunk has brought. Where the size of a message is in the table, its chunks count
@@ -306,16 +241,17 @@ inline uint64_t ReceiveComm::chunk_bytes(const ibv_wc& wc) const {
   return last ? all - part * (imm.chunks - 1) : part;
 }
 
-bool ReceiveComm::progress_spread() {
+bool ReceiveComm::progress() {
   ibv_wc completions[SpreadPath::kPollBatch];
   const int count = spread_->poll_quietly(connection_.link(), completions);
   if (count < 0) [[unlikely]]
     return spread_->progress_fully() || finishes_flushes();
   bool alive = true;
+  SpreadReceives::Pair& pair = spread_->first_pair();
   for (int i = 0; i < count; ++i) {
     const ibv_wc& wc = completions[i];
     const bool success = wc.status == IBV_WC_SUCCESS;
-    if (success && wc.opcode == IBV_WC_RECV_RDMA_WITH_IMM && take_whole(wc)) [[likely]]
+    if (success && take_whole(pair, wc)) [[likely]]
       continue;
     if (success && wc.wr_id == announcements_.wr_id()) {
       announcements_.on_written();
@@ -323,19 +259,18 @@ bool ReceiveComm::progress_spread() {
       alive = spread_->take(wc);
     }
   }
-  return alive || finishes_flushes();
+  return alive || spread_->progress_fully() || finishes_flushes();
 }
 
 // Takes the arrival of a message that is one chunk, for the first buffer of a receive, in the
 // present epoch of its pair: one comparison stands for all checks of the wr_id, and one for all of
 // the immediate. Returns false, without having done anything, where it is another arrival.
-inline bool ReceiveComm::take_whole(const ibv_wc& wc) {
-  SpreadReceives::Pair& pair = spread_->pair_of(wc.wr_id);
+inline bool ReceiveComm::take_whole(SpreadReceives::Pair& pair, const ibv_wc& wc) {
+  if (wc.wr_id != pair.receive_id) return false;
   const uint32_t bits = be32toh(wc.imm_data);
   Request* request = slots_[wire::decode_chunk(bits).slot];
-  if (wc.wr_id != pair.receive_id || request == nullptr ||
-      !is_whole(*request, bits ^ pair.stamp, wc) ||
-      !connection_.recovery()->count_arrival(pair.index, pair.epoch)) {
+  if (request == nullptr || !is_whole(*request, bits ^ pair.stamp, wc) ||
+      !pair.arrivals->count_one(pair.epoch)) {
     return false;
   }
   spread_->count_arrival(pair, wc.byte_len);
@@ -347,7 +282,7 @@ inline bool ReceiveComm::take_whole(const ibv_wc& wc) {
 
 inline bool ReceiveComm::Spread::on_success(const WorkId& id, const ibv_wc& wc) {
   if (id.kind != WorkKind::kReceive) return on_other(id);
-  if (comm_.take_whole(wc)) return true;
+  if (comm_.take_whole(pairs_[id.pair], wc)) return true;
   return on_arrival(id, comm_.chunk_bytes(wc), wc, [this](const ibv_wc& one, uint32_t epoch) {
     return comm_.take_chunk(one, epoch);
   });
@@ -355,9 +290,8 @@ inline bool ReceiveComm::Spread::on_success(const WorkId& id, const ibv_wc& wc) 
 
 bool ReceiveComm::Spread::progress_fully() {
   const bool news = recovery_.has_news();
-  (void)connection_.poll_spread(
-      [this](const WorkId& id, const ibv_wc& wc) { return on_success(id, wc); },
-      [this](const ibv_wc& wc) { on_failed_flush(wc); });
+  (void)connection_.poll([this](const WorkId& id, const ibv_wc& wc) { return on_success(id, wc); },
+                         [this](const ibv_wc& wc) { on_failed_flush(wc); });
   if (news) [[unlikely]]
     take_news();
   (void)set_quiet(uses_only_active());
@@ -365,7 +299,7 @@ bool ReceiveComm::Spread::progress_fully() {
 }
 
 bool ReceiveComm::Spread::take(const ibv_wc& completion) {
-  connection_.take_spread(
+  connection_.take(
       &completion, 1, [this](const WorkId& id, const ibv_wc& wc) { return on_success(id, wc); },
       [this](const ibv_wc& wc) { on_failed_flush(wc); });
   return !connection_.failed();
@@ -398,25 +332,6 @@ void ReceiveComm::end_observation(Request* request, uint32_t buffer) {
   if ((request->special >> buffer & 1) == 0) return;
   request->special &= static_cast<uint8_t>(~(1u << buffer));
   observed_->completed(wire::slot_of(request->first + buffer));
-}
-
-// Counts the receive that an arrival consumed, and replaces a batch of them at a time: one doorbell
-// for kReceiveBatch messages.
-inline bool ReceiveComm::refill(size_t index) {
-  constexpr int kBatch = RailSet::kReceiveBatch;
-  QueuePair& pair = connection_.rails().pair(index);
-  if (++pair.consumed_receives < kBatch) return true;
-  pair.consumed_receives = 0;
-  return connection_.rails().post_receives(index, kBatch, index) == kBatch ||
-         fail_protocol("refilling the receive queue failed");
-}
-
-// bytes: of the buffer that are not counted yet.
-inline bool ReceiveComm::finish_buffer(Request* request, uint64_t bytes) {
-  ConnectionCounters& counters = connection_.link().counters();
-  counters.count_bytes(bytes);
-  if (request->pending > 1) counters.count_further_messages(1);
-  return complete_buffer(request);
 }
 
 inline bool ReceiveComm::complete_buffer(Request* request) {

@@ -83,7 +83,7 @@ class ReceiveComm : public Comm {
   // Returns false when the connection has failed. A null *request with true: nothing to wait for.
   bool iflush(const ReceiveBuffer* buffers, int count, Request** request);
   // Reads completions. Returns false when the connection has failed.
-  bool progress() { return spread_ != nullptr ? progress_spread() : progress_direct(); }
+  [[gnu::noinline]] bool progress();
   // Takes back a request that is complete.
   void release(Request* request) {
     if (request->kind == RequestKind::kFlush) {
@@ -105,27 +105,18 @@ class ReceiveComm : public Comm {
   Status create_flushes();
   void post_all_receives();
   Status exclude_pairs_without_receives();
-  uint64_t receive_id(uint32_t pair, uint32_t epoch) const;
   template <class Buffers>
   [[gnu::always_inline]] bool receive_into(const Buffers& buffers, int count, Request** request);
   bool slots_are_free(int count) const;
   void fill_slot(const ReceiveBuffer& buffer, int index, Request* request);
-  bool on_completion(const ibv_wc& wc);
-  [[gnu::always_inline]] bool on_arrival(const ibv_wc& wc);
   [[gnu::always_inline]] static bool is_whole(const Request& request, uint32_t bits,
                                               const ibv_wc& wc);
-  [[gnu::noinline]] bool progress_spread();
-  [[gnu::noinline]] bool progress_direct();
-  [[gnu::always_inline]] bool take_whole(const ibv_wc& wc);
-  [[gnu::noinline]] bool on_further_arrival(const ibv_wc& wc);
-  bool refill(size_t pair);
-  [[gnu::always_inline]] bool finish_buffer(Request* request, uint64_t bytes);
+  [[gnu::always_inline]] bool take_whole(SpreadReceives::Pair& pair, const ibv_wc& wc);
   [[gnu::always_inline]] bool complete_buffer(Request* request);
-  // Cold: kept out of line, so that the direct path saves no registers for it.
+  // Cold: kept out of line, so that the hot path saves no registers for it.
   [[gnu::cold]] void end_observation(Request* request, uint32_t buffer);
   [[gnu::cold]] bool fail_without_flush();
   [[gnu::cold]] bool fail_too_many_flushes();
-  [[gnu::noinline]] bool flush_spread(const ReceiveBuffer& buffer, Request** request);
   [[gnu::always_inline]] bool take_chunk(const ibv_wc& wc, uint32_t epoch);
   [[gnu::noinline]] bool take_coded(const ibv_wc& wc, uint32_t epoch);
   [[gnu::always_inline]] bool take(const wire::Immediate& imm, const ibv_wc& wc, uint32_t epoch);
@@ -146,14 +137,15 @@ class ReceiveComm : public Comm {
   RailTables tables_;
   ServiceClass of_sender_;  // which the data and the flush have
   ClearToSendWriter announcements_{connection_, tables_};
-  std::vector<Flush> flush_;                    // of the rails whose HCA may register GPU memory
+  // Of the rails whose HCA may register GPU memory, up to keep_link().
+  std::vector<Flush> flush_;
   int receives_each_ = 0;                       // posted on each QP
   bool receives_posted_ = false;                // on all QPs
   std::vector<ShortQueue> short_queues_;        // pairs whose QP did not take all receives
   uint64_t head_ = 0;                           // first buffer of the next irecv
   std::array<Request*, wire::kSlots> slots_{};  // the receive that waits in each slot
   RequestPool<kFlushes> flushes_{this, RequestKind::kFlush};
-  std::unique_ptr<SpreadReceives> spread_;  // null: the direct path
+  std::unique_ptr<SpreadReceives> spread_;  // once keep_link() has been called
   std::unique_ptr<ObservedWork> observed_;  // its owners are slots; null: nobody observes
 };
 

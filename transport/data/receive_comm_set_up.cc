@@ -10,10 +10,8 @@ namespace gdr::transport {
 namespace {
 
 // Each arriving chunk consumes one receive of its QP, also one that is cut into several writes
-// because it is larger than a port's largest message. A sender on the direct path has at most one
-// chunk on a QP for each of the messages of kReceives groups of kMaxGroup. A sender that spreads
-// its chunks has kMostChunks on a QP at most, of whichever messages. The two batches on top let
-// refills be posted a batch at a time.
+// because it is larger than a port's largest message. A sender has kMostChunks on a QP at most, of
+// whichever messages. The two batches on top let refills be posted a batch at a time.
 constexpr int kRefill = RailSet::kReceiveBatch;
 constexpr int kMostChunks = SpreadPairs::kChunks;
 constexpr int kReceiveDepth = ReceiveComm::kReceives * wire::kMaxGroup + 2 * kRefill;
@@ -123,7 +121,7 @@ void ReceiveComm::post_all_receives() {
   for (uint32_t pair = 0; pair < rails.pair_count(); ++pair) {
     int posted = 0;
     for (int taken = kRefill; posted < receives_each_ && taken == kRefill; posted += taken) {
-      taken = rails.post_receives(pair, kRefill, receive_id(pair, 0));
+      taken = rails.post_receives(pair, kRefill, encode(WorkId{WorkKind::kReceive, pair, 0, 0}));
     }
     if (posted < receives_each_) short_queues_.push_back({pair, posted});
   }
@@ -136,11 +134,6 @@ Status ReceiveComm::exclude_pairs_without_receives() {
     if (Status status = connection_.exclude(queue.pair, std::move(error)); !status) return status;
   }
   return {};
-}
-
-// Only the WorkId of a connection that recovers says more than the pair.
-uint64_t ReceiveComm::receive_id(uint32_t pair, uint32_t epoch) const {
-  return connection_.offers_recovery() ? encode(WorkId{WorkKind::kReceive, pair, epoch, 0}) : pair;
 }
 
 // NCCL's net_ib does the same (connect.cc, ncclIbReceiverQpsCreateToRts): both ends of a connection

@@ -138,17 +138,25 @@ class Recovery {
   // Returns false where none can be posted.
   bool probe_peer();
 
-  // Receiver: counts an immediate that arrived, with the epoch of its WorkId. Returns false where
-  // it must not arrive any more, as this end has stated how many there were: the connection has to
-  // fail.
-  [[gnu::always_inline]] bool count_arrival(uint32_t pair, uint32_t epoch) {
-    Arrivals& arrivals = arrivals_[pair];
-    if (arrivals.epoch.load(std::memory_order_acquire) != epoch) [[unlikely]]
-      return false;
-    arrivals.count.store(arrivals.count.load(std::memory_order_relaxed) + 1,
-                         std::memory_order_release);
-    return true;
-  }
+  // What has arrived on a pair, at the receiver; at the sender, what was acknowledged. A cache line
+  // each: the data path writes one per message.
+  struct alignas(64) Arrivals {
+    std::atomic<uint64_t> count{0};
+    std::atomic<uint32_t> epoch{0};     // modulo 2^16, as in a WorkId; or kCounted
+    std::atomic<uint64_t> receives{0};  // that were posted
+    std::atomic<bool> stopped{false};   // see is_stopped()
+
+    // Receiver: counts an immediate that arrived, with the epoch of its WorkId. Returns false where
+    // it must not arrive any more, as this end has stated how many there were: the connection has
+    // to fail.
+    [[gnu::always_inline]] bool count_one(uint32_t in_epoch) {
+      if (epoch.load(std::memory_order_acquire) != in_epoch) [[unlikely]]
+        return false;
+      count.store(count.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+      return true;
+    }
+  };
+  Arrivals& arrivals(uint32_t pair) { return arrivals_[pair]; }
   // Receiver: data has arrived in an epoch of the pair of which next_news() has not yet returned
   // kReturned. Once is enough in each epoch. From here on the loss of the pair is news, as the data
   // path uses what belongs to it: flushes read over its rail.
@@ -292,14 +300,6 @@ class Recovery {
   static constexpr uint32_t kEpochMask = 0xffff;
   static constexpr uint32_t kCounted = 0x10000;  // Arrivals::epoch: nothing may arrive any more
 
-  // What has arrived on a pair, at the receiver; at the sender, what was acknowledged. A cache line
-  // each: the data path writes one per message.
-  struct alignas(64) Arrivals {
-    std::atomic<uint64_t> count{0};
-    std::atomic<uint32_t> epoch{0};     // modulo 2^16, as in a WorkId; or kCounted
-    std::atomic<uint64_t> receives{0};  // that were posted
-    std::atomic<bool> stopped{false};   // see is_stopped()
-  };
   // How much of a loss the data path knows. kReceives: it does not know of the return yet, and has
   // taken data that came after it.
   enum class Known : uint8_t { kUsing, kLost, kAgreed, kFinished, kReceives };

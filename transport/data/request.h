@@ -2,7 +2,6 @@
 // allocates.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -16,10 +15,6 @@ struct MemoryHandle;
 
 enum class RequestKind : uint8_t { kSend, kReceive, kFlush };
 
-// Bits of Request::special of a send.
-inline constexpr uint8_t kAttended = 1;
-inline constexpr uint8_t kChained = 2;
-
 // Done when `pending` is zero.
 struct Request {
   Comm* comm;  // a SendComm for kSend, else a ReceiveComm
@@ -27,18 +22,12 @@ struct Request {
   uint8_t buffers;  // of a grouped receive; else 1
   // Completions still to come (sends, flushes), or buffers still to fill (receives).
   uint16_t pending;
-  // Sends: work requests beyond those of a message of one chunk; 0 but for large ones.
-  uint8_t extra_chunks;
-  // Whose completions take more than to be counted. Sends: kAttended for those with extra chunks or
-  // observed ones, kChained for those that complete others, too. Receives: bit per buffer that is
-  // observed. Both are 0 again once all has completed, so that taking a request need not clear
-  // them.
+  // Whose completions take more than to be counted, as they are observed: 1 of a send, and of a
+  // receive a bit per buffer. 0 again once all has completed, so that taking a request need not
+  // clear it.
   uint8_t special;
-  // Sends, with kChained: the request that completes with this one is so many requests further on
-  // in the pool.
-  int16_t ahead;
   uint64_t first;  // number of the first buffer
-  // Sends of a connection that recovers: what is sent again where a pair is lost.
+  // Sends: what is sent again where a pair is lost.
   const void* data;
   const MemoryHandle* memory;
   // Receives only, the arrays by buffer of the group.
@@ -63,9 +52,9 @@ class RequestPool {
   RequestPool(const RequestPool&) = delete;
   RequestPool& operator=(const RequestPool&) = delete;
 
-  // Returns null when all but the reserved ones are in use.
+  // Returns null when all are in use.
   Request* take() {
-    if (free_count_ <= stop_) [[unlikely]]
+    if (free_count_ <= unused_) [[unlikely]]
       return take_first_time();
     return free_[--free_count_];
   }
@@ -78,20 +67,11 @@ class RequestPool {
 
   Request& operator[](size_t index) { return requests_[index]; }
 
-  // How many take() would return.
-  int available() const { return free_count_ - reserved_; }
-  // Holds back `count` requests, or ends that for -count: their work requests serve another one.
-  void reserve(int count) {
-    reserved_ += count;
-    stop_ = std::max(reserved_, unused_);
-  }
-  int reserved() const { return reserved_; }
-
  private:
   static constexpr int kBlock = 16;
 
   [[gnu::cold, gnu::noinline]] Request* take_first_time() {
-    if (free_count_ <= reserved_) return nullptr;
+    if (free_count_ == 0) return nullptr;
     for (int i = 0; i < kBlock && unused_ > 0; ++i) {
       Request* request = free_[--unused_];
       *request = Request{};
@@ -99,7 +79,6 @@ class RequestPool {
       request->kind = kind_;
       request->buffers = 1;
     }
-    stop_ = std::max(reserved_, unused_);
     return free_[--free_count_];
   }
 
@@ -107,11 +86,9 @@ class RequestPool {
   const RequestKind kind_;
   std::array<Request, kCount> requests_;  // indeterminate until they are taken
   std::array<Request*, kCount> free_{};
-  int free_count_ = kCount;
-  int reserved_ = 0;
+  uint32_t free_count_ = kCount;
   // The first so many of free_ have not been used yet: they are below all that have been.
-  int unused_ = kCount;
-  int stop_ = kCount;  // the larger of both, at which take() has more to do
+  uint32_t unused_ = kCount;
 };
 
 }  // namespace gdr::transport

@@ -1,5 +1,5 @@
 // The sending end of a connection. Its data path belongs to one thread. send_comm_set_up.cc makes
-// and connects it, grouped_sends.cc holds the messages of a group.
+// and connects it.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,6 @@
 #include <string>
 
 #include "transport/data/connection.h"
-#include "transport/data/held_writes.h"
 #include "transport/data/observed_work.h"
 #include "transport/data/outgoing_message.h"
 #include "transport/data/rail_tables.h"
@@ -61,35 +60,22 @@ class SendComm : public Comm {
   // failed. A null *request with true: the clear-to-send has not arrived, or too many requests are
   // in flight; nothing was done, and the caller tries again later. More bytes than the receiver
   // posted for the tag fail the connection at both ends.
-  bool isend(const void* data, size_t bytes, int tag, const MemoryHandle& memory,
-             Request** request) {
-    return spread_ != nullptr ? isend_spread(data, bytes, tag, memory, request)
-                              : isend_direct(data, bytes, tag, memory, request);
-  }
+  [[gnu::noinline]] bool isend(const void* data, size_t bytes, int tag, const MemoryHandle& memory,
+                               Request** request);
   // isend() that reports each chunk to the observer unless `parent` is null: from here to its
   // completion. Only where is_observed().
   [[gnu::cold]] bool isend_observed(const void* data, size_t bytes, int tag,
                                     const MemoryHandle& memory, void* parent, Request** request);
   bool is_observed() const { return observed_ != nullptr; }
-  // How many messages of one chunk may be in flight: fewer than kRequests where those would not all
-  // have room in the only send queue, beside the connection's probe.
-  int most_sends() const { return kRequests - held_back_; }
   // Reads completions and posts what has waited long enough for the rest of its group. Returns
   // false when the connection has failed.
-  bool progress() { return spread_ != nullptr ? progress_spread() : progress_direct(); }
+  bool progress() { return spread_->progress(); }
   // Takes back a request that is complete.
   void release(Request* request) { requests_.give_back(request); }
 
  private:
-  // Entries of a send queue that a message of many writes leaves free: for the write that ends it
-  // and for the connection's probes.
-  static constexpr int kOtherEntries = 1 + Connection::kProbes;
-
   static int send_depth(bool has_many_pairs, const EndRails& rails);
   ServiceClass service_class() const;  // of what this end writes
-  // The most requests that are held back for the additional writes of large messages, so that
-  // others are not kept waiting.
-  static constexpr int kExtraWrites = 64;
 
   SendComm(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher);
   const wire::ClearToSend& slot(uint64_t buffer) const {
@@ -98,47 +84,21 @@ class SendComm : public Comm {
   bool has_arrived(const wire::ClearToSend& slot, uint64_t buffer) const {
     return load_hca_written(slot.sequence) == sequence_base_ + buffer;
   }
-  // What isend_direct does not do itself, as it is not the only buffer of its receive, or takes
-  // more than one write.
-  bool send(const wire::ClearToSend& first, const void* data, size_t bytes, int tag,
-            const MemoryHandle& memory, Request** request);
-  [[gnu::always_inline]] std::optional<uint64_t> match(const wire::ClearToSend& first, int tag);
-  [[gnu::cold]] bool fits(size_t bytes);
-  [[gnu::cold]] Request* take_large(size_t bytes);
-  bool post(const OutgoingMessage& message);
+  std::optional<uint64_t> match(const wire::ClearToSend& first, int tag);
   bool is_last_of_group() const { return served_count_ + 1 >= slot(head_).group; }
-  bool hold(const OutgoingMessage& message);
-  bool spread_holds(const Send& send) const;
-  bool post_held();
-  [[gnu::noinline]] bool post_waiting();
-  const QueuePair& pair() const { return connection_.rails().pair(0); }  // of the direct path
-  [[gnu::always_inline]] void advance(uint64_t buffer);
+  bool may_hold(const Send& send) const;
+  void advance(uint64_t buffer);
   bool has_separate_ends() const {
     return separate_end_above_ != std::numeric_limits<size_t>::max();
   }
-  bool spreads() const;
-  void start_spreading();
-  [[gnu::noinline]] bool progress_direct();
-  [[gnu::noinline]] bool progress_spread();
-  bool isend_direct(const void* data, size_t bytes, int tag, const MemoryHandle& memory,
-                    Request** request);
-  [[gnu::noinline]] bool isend_spread(const void* data, size_t bytes, int tag,
-                                      const MemoryHandle& memory, Request** request);
   [[gnu::noinline]] bool isend_further(const void* data, size_t bytes, int tag,
                                        const MemoryHandle& memory, Request** request);
-  [[gnu::cold, gnu::noinline]] bool fail_post(int err, Request** request);
-  [[gnu::noinline]] bool send_attended(Send send, int tag, Request** request);
+  bool send(Send send, int tag, Request** request);
   [[gnu::cold]] bool accepts(const Send& send);
-  void hold_back(int entries_each);
-  void on_special_completion(Request* request);
-  void give_back_extra(Request* request);
-  void count_completed(const Request& request);
-  [[gnu::cold]] bool end_observation();
 
   RailTables tables_;
   bool prepared_ = false;
-  bool may_spread_ = false;  // spread_ may be made
-  int send_entries_ = 0;     // of each send queue
+  int send_entries_ = 0;  // of each send queue
   uint64_t sequence_base_ = 0;
   uint64_t head_ = 0;    // first buffer of the group that is being served
   uint32_t served_ = 0;  // bit per buffer of the group: has been sent
@@ -146,13 +106,8 @@ class SendComm : public Comm {
   size_t max_write_bytes_ = 0;  // the ports' largest message
   // Larger messages end in a write of their own, which carries their size (adaptive routing).
   size_t separate_end_above_ = std::numeric_limits<size_t>::max();
-  // Direct path: a message of at most this many bytes is one write with immediate.
-  size_t one_write_at_most_ = 0;
   SendRequests requests_{this, RequestKind::kSend};
-  int held_back_ = 0;         // of requests_, for good
-  bool has_waiting_ = false;  // writes that are not posted yet, in held_
-  HeldWrites held_;
-  std::unique_ptr<SpreadSends> spread_;     // null: all chunks take the direct path
+  std::optional<SpreadSends> spread_;       // once keep_link() has been called
   std::unique_ptr<ObservedWork> observed_;  // its owners are requests; null: nobody observes
 };
 

@@ -28,10 +28,9 @@ constexpr size_t kMostOfNccl = size_t{1} << 30;
 }  // namespace
 
 // Entries of a send queue; one of mlx5 takes 256 bytes, pinned. Where a chunk may end in a write of
-// its own, there is room for half as many chunks: SpreadPairs counts entries, and a connection that
-// takes the direct path has as many requests as one queue has room for (SendComm::held_back_). On
-// ports whose largest message is small, as on Soft-RoCE, NCCL's largest one takes more entries.
-// Standby rails add none: what they keep of the memory that may be locked cannot be given back.
+// its own, there is room for half as many chunks: SpreadPairs counts entries. On ports whose
+// largest message is small, as on Soft-RoCE, NCCL's largest one takes more entries. Standby rails
+// add none: what they keep of the memory that may be locked cannot be given back.
 int SendComm::send_depth(bool has_many_pairs, const EndRails& rails) {
   if (has_many_pairs) return kSpreadDepth;
   for (size_t i = 0; i < rails.size(); ++i) {
@@ -60,8 +59,6 @@ Result<std::unique_ptr<SendComm>> SendComm::create(const EndRails& rails,
   const bool separate_ends =
       options->adaptive_routing.value_or(!rails.active.front().state.ethernet);
   comm->observed_ = ObservedWork::create(options->observer, kRequests, kMaxObservedChunks);
-  comm->may_spread_ = comm->connection_.offers_recovery() || comm->is_observed() ||
-                      rails.size() > 1 || options->qps_per_connection > 1;
   const auto plan = [&](const EndRails& some, bool lean) {
     return plan_sender_pairs(some.active.size(), options->failover ? some.standby.size() : 0,
                              options->qps_per_connection,
@@ -79,17 +76,8 @@ Result<std::unique_ptr<SendComm>> SendComm::create(const EndRails& rails,
   comm->tables_ = std::move(*tables);
   comm->max_write_bytes_ = comm->connection_.max_write_bytes();
   if (separate_ends) comm->separate_end_above_ = options->adaptive_routing_threshold;
-  comm->one_write_at_most_ = std::min(comm->max_write_bytes_, comm->separate_end_above_);
-  if (!comm->may_spread_) comm->hold_back(separate_ends ? 2 : 1);
   if (Result<bool> prepared = comm->prepare(); !prepared) return forward_error(prepared);
   return comm;
-}
-
-// There are no more requests than the entries of the send queue suffice for.
-void SendComm::hold_back(int entries_each) {
-  const int most = (send_entries_ - Connection::kProbes) / entries_each;
-  held_back_ = std::max(0, kRequests - most);
-  requests_.reserve(held_back_);
 }
 
 Result<bool> SendComm::prepare() {
@@ -122,34 +110,22 @@ Result<bool> SendComm::connect(const wire::EndPoint& receiver) {
   return connect_step();
 }
 
-// A connection takes the direct path where it has one pair, recovers nothing and is not observed.
-bool SendComm::spreads() const {
-  return connection_.recovers() || is_observed() || connection_.rails().pair_count() > 1;
-}
-
 void SendComm::keep_link(FrameChannel channel, bool direct) {
   connection_.drop_unused();
-  const bool spread = spreads();
-  if (may_spread_ && !spread) hold_back(has_separate_ends() ? 2 : 1);
-  if (spread) connection_.make_recovery(tables_, /*receives=*/0);
+  connection_.make_recovery(tables_, /*receives=*/0);
   connection_.keep_link(std::move(channel), "sender", direct);
-  if (spread) start_spreading();
-}
-
-void SendComm::start_spreading() {
   const SpreadOwner owner{
       .comm = this,
       .tables = &tables_,
       .requests = &requests_,
       .observed = observed_.get(),
-      .held = &held_,
       .sequence_base = sequence_base_,
       .max_write_bytes = max_write_bytes_,
       .separate_end_above = separate_end_above_,
       .split_data_on_qps = connection_.options().split_data_on_qps,
   };
   const auto depth = static_cast<uint32_t>(send_entries_ - Recovery::kReservedSends);
-  spread_ = std::make_unique<SpreadSends>(owner, SpreadPairs(connection_.rails(), depth));
+  spread_.emplace(owner, SpreadPairs(connection_.rails(), depth));
 }
 
 std::string SendComm::text() const {

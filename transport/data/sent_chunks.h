@@ -1,10 +1,10 @@
 // The chunks that were posted on one pair and are not acknowledged, in their order.
 #pragma once
 
-#include <bit>
+#include <array>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
+#include <memory>
 
 #include "transport/data/request.h"
 
@@ -17,17 +17,16 @@ struct SentChunk {
   size_t bytes;
   uint32_t work_requests;  // that it occupies in the send queue
   uint16_t reported_on;    // the pair under which the observer knows it, if it does
-  uint16_t failures = 0;   // how often its pair was lost with it as the first that did not arrive
+  uint16_t failures;       // how often its pair was lost with it as the first that did not arrive
 };
 
 // A ring. A reliable-connected QP completes its requests in order, so that the oldest chunk is
 // always acknowledged first. Chunks are numbered from 0 in each epoch of the pair, as the receiver
-// numbers their immediates. Allocates when it is created and never again.
+// numbers their immediates. Most chunks are whole messages, of which the request says all that is
+// needed, so that its address is all that is kept. Never allocates after its creation.
 class SentChunks {
  public:
-  // Room for at least that many chunks.
-  explicit SentChunks(size_t capacity)
-      : chunks_(std::bit_ceil(capacity)), mask_(chunks_.size() - 1) {}
+  static constexpr size_t kCapacity = 512;
 
   bool empty() const { return acknowledged_ == posted_; }
   size_t size() const { return static_cast<size_t>(posted_ - acknowledged_); }
@@ -36,18 +35,31 @@ class SentChunks {
   uint64_t posted() const { return posted_; }
   uint64_t acknowledged() const { return acknowledged_; }
 
-  void push(const SentChunk& chunk) { chunks_[posted_++ & mask_] = chunk; }
-  // The chunk stays where it is until the next push().
-  const SentChunk& pop() { return at(acknowledged_++); }
-  const SentChunk& at(uint64_t number) const { return chunks_[number & mask_]; }
+  void push(const SentChunk& chunk) {
+    wholes_[posted_ % kCapacity] = nullptr;
+    parts_[posted_++ % kCapacity] = chunk;
+  }
+  // A message of one work request that nobody observes. Its request stays as it is until pop().
+  void push_whole(Request* request) { wholes_[posted_++ % kCapacity] = request; }
+  // The oldest chunk, if push_whole() has added it; else null.
+  Request* oldest_whole() const { return wholes_[acknowledged_ % kCapacity]; }
+  // Removes the oldest chunk, which is one of push_whole().
+  void pop_whole() { ++acknowledged_; }
+  SentChunk pop() { return at(acknowledged_++); }
+  SentChunk at(uint64_t number) const {
+    Request* whole = wholes_[number % kCapacity];
+    return whole == nullptr ? parts_[number % kCapacity]
+                            : SentChunk{whole, 0, whole->bytes[0], 1, 0, 0};
+  }
   // Begins an epoch. The ring is empty.
   void restart() { acknowledged_ = posted_ = 0; }
 
  private:
-  std::vector<SentChunk> chunks_;
-  uint64_t mask_;  // of their number, which is a power of two
   uint64_t acknowledged_ = 0;
   uint64_t posted_ = 0;
+  std::array<Request*, kCapacity> wholes_;  // null: see parts_. Indeterminate until it is pushed
+  // Not touched before there is one that is no whole message.
+  std::unique_ptr<SentChunk[]> parts_ = std::make_unique_for_overwrite<SentChunk[]>(kCapacity);
 };
 
 }  // namespace gdr::transport

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cerrno>
 #include <utility>
 
 #include "base/log.h"
@@ -35,7 +36,7 @@ bool SpreadFlushes::post(Request* request, size_t index, const void* address,
   }
   if (flush.rails == 0) read_over_any(index);
   request->pending = 1;
-  return !connection_.failed();
+  return !connection_.failed() || connection_.may_finish_local_work();
 }
 
 // No data has come over a rail on which the memory has no key: the rail was given up before it was
@@ -58,13 +59,15 @@ bool SpreadFlushes::read(Rail& rail, size_t index) {
     rail.in_error = !reconnect(rail);
   }
   const WorkId id{WorkKind::kFlush, rail.flush.rail(), rail.epoch, static_cast<uint32_t>(index)};
-  if (!rail.in_error && rail.flush.post(flush.address, *flush.memory, encode(id)) == 0) {
+  const int err =
+      rail.in_error ? ENOTCONN : rail.flush.post(flush.address, *flush.memory, encode(id));
+  if (err == 0) {
     ++rail.reads;
     unread_ &= ~(1u << rail.flush.rail());
     return true;
   }
   if (fails_everywhere(flush)) {
-    connection_.fail(Code::kSystem, "received data cannot be flushed to GPU memory over any rail");
+    connection_.fail_verbs("flushing received data to GPU memory over any rail", err);
   } else {
     lose(rail, IBV_WC_GENERAL_ERR);
   }
@@ -106,7 +109,6 @@ void SpreadFlushes::on_read(const WorkId& id) {
   flush.rails &= ~(1u << id.pair);
   if (flush.rails != 0) return;
   std::exchange(flush.request, nullptr)->pending = 0;
-  connection_.link().counters().count_flush();
   connection_.link().count_completed();
 }
 
@@ -126,6 +128,7 @@ void SpreadFlushes::on_failed_read(const ibv_wc& wc) {
 
 // Counts a failure.
 bool SpreadFlushes::fails_everywhere(Outstanding& flush) {
+  if (!connection_.recovers()) return true;
   const auto now = connection_.options().now();
   if (flush.failures++ == 0) flush.failing_since = now;
   const FailedWork failed{.failures = flush.failures, .failing_for = now - flush.failing_since};

@@ -7,9 +7,6 @@
 namespace gdr::transport {
 namespace {
 
-// Beyond what may be outstanding, the chunks of a message of which the pair was lost half-way.
-constexpr size_t kRing = SpreadPairs::kChunks + wire::kMaxQps;
-
 using Path = std::pair<uint32_t, uint32_t>;  // a rail of this end, and one of the peer's
 
 std::vector<Path> paths_of(const RailSet& rails) {
@@ -40,7 +37,7 @@ SpreadPairs::SpreadPairs(const RailSet& rails, uint32_t queue_depth)
   pairs_.reserve(rails.pair_count());
   for (size_t i = 0; i < rails.pair_count(); ++i) {
     const QueuePair& qp = rails.pair(i);
-    SpreadPair& pair = pairs_.emplace_back(qp, kRing);
+    SpreadPair& pair = pairs_.emplace_back(qp);
     pair.free = queue_depth;
     const auto path = std::ranges::find(paths, Path{qp.rail, qp.peer_rail});
     pair.path = static_cast<uint32_t>(path - paths.begin());
@@ -63,11 +60,6 @@ bool SpreadPairs::has_other_path(uint32_t path) const {
 std::optional<uint32_t> SpreadPairs::choose(size_t bytes, uint32_t work_requests, Time now) {
   if (choice_needs_time()) return choose_by_load(bytes, work_requests, now);
   return next_in_turn(first_active_->path, work_requests);
-}
-
-SpreadPair* SpreadPairs::next_active() {
-  const std::optional<uint32_t> next = next_in_turn(first_active_->path, 1);
-  return next ? &pairs_[*next] : nullptr;
 }
 
 std::optional<uint32_t> SpreadPairs::next_in_turn(size_t path, uint32_t work_requests) {

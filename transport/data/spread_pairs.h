@@ -24,8 +24,7 @@ enum class PairState : uint8_t {
 };
 
 struct SpreadPair {
-  SpreadPair(const QueuePair& qp, size_t capacity)
-      : queue_pair(&qp), standby(qp.standby), sent(capacity) {
+  explicit SpreadPair(const QueuePair& qp) : queue_pair(&qp), standby(qp.standby) {
     begin_epoch(0);
   }
 
@@ -68,6 +67,8 @@ class SpreadPairs {
   // 247 of its 255 entries that Recovery::kReservedSends leaves, or 119 of 127 where one pair is
   // active.
   static constexpr uint32_t kChunks = 256;
+  // Beyond those, the chunks of a message of which the pair was lost half-way are in its ring.
+  static_assert(kChunks + wire::kMaxQps <= SentChunks::kCapacity);
 
   // rails: in which the peer's rails are known. queue_depth: entries of each send queue that chunks
   // may occupy.
@@ -93,13 +94,10 @@ class SpreadPairs {
     return active_usable_ == active_pairs_ && !acknowledgement_needs_time();
   }
 
-  // choose() for one work request while only_active_path_in_use(), without looking at the time.
-  // Null where none has room.
-  SpreadPair* choose_active() {
-    if (active_pairs_ > 1) [[unlikely]]
-      return next_active();
-    return first_active_->free > 0 ? first_active_ : nullptr;
-  }
+  // The first pair that does not stand by, and the same where it is the only one, which then
+  // carries everything while it is usable; null where several are active.
+  SpreadPair& first_active() { return *first_active_; }
+  SpreadPair* only_active() { return active_pairs_ == 1 ? first_active_ : nullptr; }
   // Returns the pair that is to carry the next chunk, of that many bytes and work requests; nothing
   // where none has room. A standby pair carries chunks only while no active one is usable. now: any
   // value unless choice_needs_time(), here and in push().
@@ -115,14 +113,9 @@ class SpreadPairs {
 
   // A chunk is being posted on the pair; its number is sent.posted() before that.
   void push(SpreadPair& pair, const SentChunk& chunk, Time now);
-  // push() for a chunk of one work request on the pair that choose_active() returned.
-  static void push_active(SpreadPair& pair, const SentChunk& chunk) {
-    pair.sent.push(chunk);
-    --pair.free;
-  }
-  // The pair's oldest chunk was acknowledged. Returns it; until the next push(). now: any value
-  // unless acknowledgement_needs_time().
-  const SentChunk& acknowledge(SpreadPair& pair, Time now);
+  // The pair's oldest chunk was acknowledged. Returns it. now: any value unless
+  // acknowledgement_needs_time().
+  SentChunk acknowledge(SpreadPair& pair, Time now);
   // A usable pair was lost.
   void lose(uint32_t index);
   // A pair that is down can be used again.
@@ -132,7 +125,6 @@ class SpreadPairs {
   bool carries_data(const SpreadPair& pair) const {
     return pair.state == PairState::kUsable && (!pair.standby || active_usable_ == 0);
   }
-  [[gnu::noinline]] SpreadPair* next_active();
   // The pair of the path that is next in turn; nothing where none has room.
   std::optional<uint32_t> next_in_turn(size_t path, uint32_t work_requests);
   std::optional<uint32_t> choose_by_load(size_t bytes, uint32_t work_requests, Time now);
@@ -159,8 +151,8 @@ inline void SpreadPairs::push(SpreadPair& pair, const SentChunk& chunk, Time now
     measure_push(pair, chunk.bytes, now);
 }
 
-inline const SentChunk& SpreadPairs::acknowledge(SpreadPair& pair, Time now) {
-  const SentChunk& chunk = pair.sent.pop();
+inline SentChunk SpreadPairs::acknowledge(SpreadPair& pair, Time now) {
+  const SentChunk chunk = pair.sent.pop();
   pair.free += chunk.work_requests;
   if (pair.is_measured) [[unlikely]]
     measure_acknowledged(pair, chunk.bytes, now);

@@ -17,21 +17,23 @@ class RailSet;
 // Most connections have one active rail, and others that stand by. While the active one is well,
 // only what the recovery writes now and then completes on the others, and the recovery has nothing
 // to report. Such a connection is quiet: most polls look at the active rail's completion queue
-// alone, and one in kPollsPerLookAtAll looks at all queues. What has to be noticed at once is in
-// the link's attention, which every poll loads.
+// alone, and one in kPollsPerLookAtAll looks at all queues, if there are others. What has to be
+// noticed at once is in the link's attention, which every poll loads.
 class SpreadPath {
  public:
-  static constexpr uint32_t kPollsPerLookAtAll = 64;
+  static constexpr int32_t kPollsPerLookAtAll = 64;
   static constexpr int kPollBatch = 8;  // completions of a rail that are read at a time
 
   explicit SpreadPath(const RailSet& rails);
 
-  // Reads up to kPollBatch completions of the active rail of a quiet connection. Returns how many;
-  // -1 where all rails have to be looked at.
-  int poll_quietly(const PeerLink& link, ibv_wc* completions) {
-    if (quiet_left_ == 0 || link.needs_attention()) return -1;
-    --quiet_left_;
-    return ibv_poll_cq(quiet_cq_, kPollBatch, completions);
+  // Counts a poll. Returns whether it may look at the active rail alone.
+  [[gnu::always_inline]] bool is_quiet(const PeerLink& link) {
+    return --quiet_left_ >= 0 && !link.needs_attention();
+  }
+  // Reads up to kPollBatch completions of that rail. Returns how many; -1 where all rails have to
+  // be looked at.
+  [[gnu::always_inline]] int poll_quietly(const PeerLink& link, ibv_wc* completions) {
+    return is_quiet(link) ? ibv_poll_cq(quiet_cq_, kPollBatch, completions) : -1;
   }
 
  protected:
@@ -40,13 +42,14 @@ class SpreadPath {
   // Returns whether they may.
   bool set_quiet(bool quiet) {
     quiet = quiet && quiet_cq_ != nullptr;
-    quiet_left_ = quiet ? kPollsPerLookAtAll - 1 : 0;
+    quiet_left_ = quiet ? quiet_polls_ : 0;
     return quiet;
   }
 
  private:
   ibv_cq* quiet_cq_ = nullptr;  // of the only active rail; null: there are several
-  uint32_t quiet_left_ = 0;     // polls until the next one that looks at everything
+  int32_t quiet_polls_;         // between two that look at everything
+  int32_t quiet_left_ = 0;      // until the next such one
 };
 
 }  // namespace gdr::transport

@@ -33,6 +33,7 @@ SpreadReceives::SpreadReceives(Connection& connection, ClearToSendWriter& announ
     const QueuePair& pair = rails.pair(i);
     pairs_.push_back({.index = i,
                       .counters = &recovery_.counters(pair.rail),
+                      .arrivals = &recovery_.arrivals(i),
                       .rail = pair.rail,
                       .standby = pair.standby,
                       .receive_id = receive_id(i, 0)});

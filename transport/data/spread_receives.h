@@ -1,5 +1,5 @@
-// The receives of a connection whose pairs are recovered: what ReceiveComm does when a pair is lost
-// and when it returns. (A pair, an epoch, clear-to-send: docs/glossary.md.)
+// The receives of a connection by their pairs: what ReceiveComm does with an arrival over one, when
+// a pair is lost and when it returns. (A pair, an epoch, clear-to-send: docs/glossary.md.)
 #pragma once
 
 #include <cstdint>
@@ -15,19 +15,19 @@
 
 namespace gdr::transport {
 
-// Receives are posted as on the direct path. Here is what differs: each arrival is counted by its
-// pair, since the count is what both ends agree on when the pair is lost, and belongs to an epoch
-// of it; and clear-to-send moves to another pair when its own is lost, and is written again for
-// what may have been lost with it. It also moves, for what is announced from then on, to where the
-// data comes: a sender that avoids a rail finds it slow, or packets are lost there, and then all
-// messages would wait for their clear-to-send over it.
-// ReceiveComm derives from it what its slots do with an arrival.
+// Each arrival is counted by its pair, since the count is what both ends agree on when the pair is
+// lost, and belongs to an epoch of it. Clear-to-send moves to another pair when its own is lost,
+// and is written again for what may have been lost with it. It also moves, for what is announced
+// from then on, to where the data comes: a sender that avoids a rail finds it slow, or packets are
+// lost there, and then all messages would wait for their clear-to-send over it. ReceiveComm derives
+// from it what its slots do with an arrival.
 class SpreadReceives : public SpreadPath {
  public:
   // What the data path knows of a pair.
   struct Pair {
     uint32_t index;
-    RailCounters* counters;  // of its rail
+    RailCounters* counters;        // of its rail
+    Recovery::Arrivals* arrivals;  // its own
     uint32_t rail;
     bool standby;
     bool usable = true;       // this end may write over it
@@ -51,8 +51,7 @@ class SpreadReceives : public SpreadPath {
   // What follows where all rails have to be looked at, and from other completions than expected.
   virtual bool progress_fully() = 0;
   virtual bool take(const ibv_wc& wc) = 0;
-  // The pair of such a wr_id, of WorkKind::kReceive.
-  Pair& pair_of(uint64_t wr_id) { return pairs_[decode_work_id(wr_id).pair]; }
+  Pair& first_pair() { return pairs_.front(); }
   // Counts an arrival of so many bytes, which the recovery has counted.
   [[gnu::always_inline]] void count_arrival(const Pair& pair, uint64_t bytes) {
     pair.counters->count(bytes);
@@ -114,9 +113,9 @@ class SpreadReceives : public SpreadPath {
 template <class OnData>
 inline bool SpreadReceives::on_arrival(const WorkId& id, uint64_t bytes, const ibv_wc& wc,
                                        OnData on_data) {
-  if (!recovery_.count_arrival(id.pair, id.epoch)) [[unlikely]]
-    return refuse_arrival();
   Pair& pair = pairs_[id.pair];
+  if (!pair.arrivals->count_one(id.epoch)) [[unlikely]]
+    return refuse_arrival();
   if (pair.epoch != id.epoch) [[unlikely]]
     receive_early(id);
   count_arrival(pair, bytes);

@@ -9,16 +9,17 @@ namespace gdr::transport {
 SpreadSends::SpreadSends(const SpreadOwner& owner, SpreadPairs pairs)
     : SpreadPath(owner.comm->connection().rails()),
       connection_(owner.comm->connection()),
+      link_(connection_.link()),
       tables_(*owner.tables),
       requests_(*owner.requests),
       observed_(owner.observed),
-      held_(*owner.held),
       recovery_(*connection_.recovery()),
       sequence_base_(owner.sequence_base),
       max_write_bytes_(owner.max_write_bytes),
       separate_end_above_(owner.separate_end_above),
       split_data_on_qps_(owner.split_data_on_qps),
       pairs_(std::move(pairs)),
+      active_(pairs_.only_active()),
       whole_at_most_(whole_for_rails(
           pairs_.active_paths(), split_data_on_qps_ ? pairs_.active_pairs() : 1, max_write_bytes_)),
       failing_since_(kSendRequests) {
@@ -26,7 +27,7 @@ SpreadSends::SpreadSends(const SpreadOwner& owner, SpreadPairs pairs)
     pairs_[i].counters = &recovery_.counters(pairs_[i].queue_pair->rail);
     pairs_[i].acknowledged = &recovery_.acknowledged(i);
   }
-  look_if_quiet(pairs_.only_active_path_in_use());
+  look_if_quiet(may_be_quiet());
 }
 
 bool SpreadSends::send(const Send& send, Request** request) {
@@ -48,8 +49,13 @@ bool SpreadSends::send(const Send& send, Request** request) {
   *request = message.request = requests_.take();
   if (*request == nullptr) return true;
   fill(*request, send, chunks.count);
-  connection_.link().count_posted();
+  link_.count_posted();
   post_all(message, at);
+  return went_on(request);
+}
+
+// Behind a post. Takes the request back where the connection has failed, and returns false then.
+bool SpreadSends::went_on(Request** request) const {
   if (!connection_.failed()) [[likely]]
     return true;
   *request = nullptr;
@@ -77,13 +83,14 @@ bool SpreadSends::hold(const Send& send, bool last, Request** request) {
   SpreadPair& carrier = pairs_[*pair];
   const QueuePair& qp = *carrier.queue_pair;
   const ChunkEnd end = end_of(carrier, carrier.sent.posted(), message);
-  pairs_.push(carrier, {*request, 0, send.bytes, work_requests, static_cast<uint16_t>(*pair)},
+  pairs_.push(carrier, {*request, 0, send.bytes, work_requests, static_cast<uint16_t>(*pair), 0},
               Time{});
-  connection_.link().count_posted();
+  link_.count_posted();
   const RdmaWrite data = write_of(message, slot(message.buffer), 0, send.bytes, qp);
   held_.add(qp, writes_of(message, data, qp, tables_, connection_.peer()), end);
+  look_if_quiet(false);  // each poll counts for it
   if (last || held_.full()) post_held();
-  return true;
+  return went_on(request);
 }
 
 // What the HCA refuses of a chain is lost with the pair, as is what it took and has not completed:
@@ -92,8 +99,9 @@ void SpreadSends::post_held() {
   if (held_.empty()) return;
   const uint32_t pair = held_.pair().index;
   const int err = held_.post();
-  if (err != 0) [[unlikely]]
-    on_refused(pair, err);
+  if (err == 0) [[likely]]
+    return look_if_quiet(may_be_quiet());
+  (void)on_refused(pair, err);
 }
 
 Chunking SpreadSends::cut(const Send& send) const {
@@ -132,6 +140,7 @@ SentChunk SpreadSends::chunk_at(const OutgoingMessage& message, size_t from) con
       .bytes = bytes,
       .work_requests = work_requests_for(message, bytes),
       .reported_on = 0,
+      .failures = 0,
   };
 }
 
@@ -180,7 +189,7 @@ void SpreadSends::post_chunk(const OutgoingMessage& message, const SentChunk& ch
       message, chunk.from, chunk.bytes,
       {slot(message.buffer), *pair.queue_pair, max_write_bytes_, tables_, connection_.peer()}, end);
   if (err != 0) [[unlikely]]
-    on_refused(index, err);
+    (void)on_refused(index, err);
 }
 
 ChunkEnd SpreadSends::end_of(const SpreadPair& pair, uint64_t number,
@@ -189,7 +198,7 @@ ChunkEnd SpreadSends::end_of(const SpreadPair& pair, uint64_t number,
 }
 
 // Chunks that the HCA refuses are among those that were lost with the pair.
-void SpreadSends::on_refused(uint32_t index, int err) {
+bool SpreadSends::on_refused(uint32_t index, int err) {
   const SpreadPair& pair = pairs_[index];
   lose(index);
   look_if_quiet(false);
@@ -198,25 +207,80 @@ void SpreadSends::on_refused(uint32_t index, int err) {
   for (uint32_t i = 0; i < pairs_.size(); ++i) {
     if (pairs_[i].state == PairState::kUsable && !recovery_.has_queue_pair(i)) lose(i);
   }
-}
-
-bool SpreadSends::progress_fully() {
-  poll();
-  if (recovery_.has_news()) [[unlikely]]
-    take_news();
-  if (connection_.failed()) [[unlikely]]
-    return false;
-  if (!waiting_.empty()) [[unlikely]] {
-    move_chunks(now());
-    if (connection_.failed()) return false;
-  }
-  look_if_quiet(pairs_.only_active_path_in_use() && waiting_.empty());
   return !connection_.failed();
 }
 
+// Most completions are those of whole messages in their order, on the first active pair: one
+// comparison then stands for all checks of the wr_id.
+bool SpreadSends::progress() {
+  ibv_wc completions[kPollBatch];
+  int left = poll_quietly(link_, completions);
+  if (left < 0) [[unlikely]]
+    return progress_fully();
+  if (left == 0) return true;
+  bool alive = true;
+  SpreadPair& pair = pairs_.first_active();
+  const ibv_wc* wc = completions;
+  do {
+    Request* whole = pair.sent.oldest_whole();
+    if (wc->status == IBV_WC_SUCCESS && wc->wr_id == pair.next_id() && whole != nullptr)
+        [[likely]] {
+      acknowledge_whole(pair, whole);
+    } else {
+      alive = take(*wc);
+    }
+    ++wc;
+  } while (--left > 0);
+  return alive || progress_fully();  // what has completed counts
+}
+
+inline void SpreadSends::count_acknowledged(SpreadPair& pair, size_t bytes) {
+  pair.acknowledged->store(pair.sent.acknowledged(), std::memory_order_release);
+  pair.counters->count(bytes);
+}
+
+// Of an active pair whose load is not measured.
+inline void SpreadSends::acknowledge_whole(SpreadPair& pair, Request* request) {
+  pair.sent.pop_whole();
+  ++pair.free;
+  count_acknowledged(pair, request->bytes[0]);
+  request->pending = 0;
+  link_.count_completed();
+}
+
+inline void SpreadSends::acknowledge_oldest(SpreadPair& pair, Time now) {
+  const SentChunk chunk = pairs_.acknowledge(pair, now);
+  count_acknowledged(pair, chunk.bytes);
+  complete(chunk);
+}
+
+inline void SpreadSends::complete(const SentChunk& chunk) {
+  if (chunk.request->special != 0) [[unlikely]]
+    complete_observed(chunk);
+  if (--chunk.request->pending == 0) link_.count_completed();
+}
+
+bool SpreadSends::progress_fully() {
+  if (!held_.empty() && held_.is_due()) post_held();
+  poll();
+  if (recovery_.has_news()) [[unlikely]]
+    take_news();
+  if (!waiting_.empty() && !connection_.failed()) [[unlikely]]
+    move_chunks(now());
+  const bool alive = !connection_.failed();
+  if (!alive) held_.drop();
+  look_if_quiet(alive && held_.empty() && may_be_quiet());
+  return alive || end_observation();
+}
+
+bool SpreadSends::end_observation() {
+  if (observed_ != nullptr) observed_->complete_all();
+  return false;
+}
+
 void SpreadSends::look_if_quiet(bool may_be) {
-  const bool quiet = set_quiet(may_be);
-  whole_below_ = quiet ? std::min(whole_at_most_, separate_end_above_) + 1 : 0;
+  const bool takes_whole = set_quiet(may_be) && active_ != nullptr;
+  whole_below_ = takes_whole ? std::min(whole_at_most_, separate_end_above_) + 1 : 0;
 }
 
 // The time is that before the queues are read: see RailLoad. A rail of which less than a batch was
@@ -229,7 +293,7 @@ void SpreadSends::poll() {
     ++taken[pairs_[id.pair].queue_pair->rail];
     return this->on_success(id, at);
   };
-  (void)connection_.poll_spread(on_success, [](const ibv_wc&) {});
+  (void)connection_.poll(on_success, [](const ibv_wc&) {});
   if (!timed) return;
   for (uint32_t path = 0; path < pairs_.load().size(); ++path) {
     if (taken[pairs_.rail_of(path)] < kPollBatch) pairs_.load().note_poll(path, at);
@@ -243,8 +307,8 @@ bool SpreadSends::take(const ibv_wc& completion) {
   const auto on_success = [this](const WorkId& id, const ibv_wc&) {
     return this->on_success(id, Time{});
   };
-  connection_.take_spread(&completion, 1, on_success, [](const ibv_wc&) {});
-  return !connection_.failed();
+  connection_.take(&completion, 1, on_success, [](const ibv_wc&) {});
+  return !connection_.failed() || end_observation();
 }
 
 void SpreadSends::report_late_paths() {

@@ -24,7 +24,6 @@ struct SpreadOwner {
   RailTables* tables;
   SendRequests* requests;
   ObservedWork* observed;     // null: nobody observes
-  HeldWrites* held;           // of the group that is being sent
   uint64_t sequence_base;     // wire::EndPoint's
   size_t max_write_bytes;     // the ports' largest message
   size_t separate_end_above;  // larger messages end in a write of their own (adaptive routing)
@@ -45,19 +44,19 @@ class SpreadSends final : public SpreadPath {
   // Sends a message whose clear-to-send has arrived. Returns false when the connection has failed.
   // A null *request with true: there is no room now; nothing was done.
   bool send(const Send& send, Request** request);
-  // Whether send_whole() takes a message of so many bytes where the link does not need attention,
-  // of a slot that is plain, the only one of its receive, and not smaller: it is one write, and the
-  // connection is quiet.
+  // Whether send_whole() takes a message of so many bytes, of a slot that is plain, the only one of
+  // its receive, and not smaller: it is one write, one pair is active and usable, and nothing goes
+  // ahead of it. What a link that needs attention shows is found by the next poll.
   bool sends_whole(size_t bytes) const { return bytes < whole_below_; }
-  // The pair of such a message; null while its queue is full.
-  SpreadPair* pair_of_whole() { return pairs_.choose_active(); }
-  // send() for most messages: as one chunk, which is not observed. Nothing is held.
-  [[gnu::always_inline]] void send_whole(const Send& send, const wire::ClearToSend& to,
-                                         SpreadPair& pair, Request* taken);
+  // Whether the queue of the active pair has room for it.
+  bool has_room_for_whole() const { return active_->free > 0; }
+  // send() for such a message, with its request. Returns false when the connection has failed.
+  [[gnu::always_inline]] bool send_whole(const Send& send, const wire::ClearToSend& to,
+                                         Request* taken);
   // Whether hold() takes a message of so many bytes, of a slot that is plain and not smaller: it is
   // one chunk, and the connection is quiet.
   bool holds(size_t bytes) const {
-    return bytes <= whole_at_most_ && whole_below_ != 0 && !connection_.link().needs_attention();
+    return bytes <= whole_at_most_ && may_be_quiet() && !link_.needs_attention();
   }
   // send() for such a message of a group: holds it back for the group's others. It counts as posted
   // in all else; where its pair is lost, so is the message, and goes again over another pair. last:
@@ -67,7 +66,9 @@ class SpreadSends final : public SpreadPath {
   void post_held();
   // Reads completions and does what follows from them. Returns false when the connection has
   // failed.
-  [[gnu::always_inline]] bool progress();
+  [[gnu::noinline]] bool progress();
+  // The connection has failed: what is observed ends. Returns false.
+  [[gnu::cold]] bool end_observation();
   const SpreadPairs& pairs() const { return pairs_; }
 
  private:
@@ -88,20 +89,24 @@ class SpreadSends final : public SpreadPath {
   void post_all(const OutgoingMessage& message, Time now);
   void post_chunk(const OutgoingMessage& message, const SentChunk& chunk, uint32_t pair, Time now);
   ChunkEnd end_of(const SpreadPair& pair, uint64_t number, const OutgoingMessage& message) const;
-  [[gnu::cold]] void on_refused(uint32_t pair, int err);
+  [[gnu::cold]] bool on_refused(uint32_t pair, int err);
   void report(const OutgoingMessage& message, size_t bytes, uint32_t pair);
+  bool went_on(Request** request) const;
   [[gnu::cold]] bool fail_too_large(size_t bytes, size_t most);
 
   // ---- completions
   // progress() on all rails. Also takes the news of the recovery, and posts what waits for room.
   [[gnu::noinline]] bool progress_fully();
   [[gnu::noinline]] bool take(const ibv_wc& wc);
+  bool may_be_quiet() const { return pairs_.only_active_path_in_use() && waiting_.empty(); }
   void look_if_quiet(bool may_be);
   void poll();
   [[gnu::cold]] void report_late_paths();
   bool on_success(const WorkId& id, Time now);  // false: the connection has failed
   bool acknowledge_up_to(const WorkId& id, Time now);
   [[gnu::always_inline]] void acknowledge_oldest(SpreadPair& pair, Time now);
+  [[gnu::always_inline]] static void count_acknowledged(SpreadPair& pair, size_t bytes);
+  [[gnu::always_inline]] void acknowledge_whole(SpreadPair& pair, Request* request);
   [[gnu::always_inline]] void complete(const SentChunk& chunk);
   [[gnu::cold]] void complete_observed(const SentChunk& chunk);
 
@@ -116,20 +121,20 @@ class SpreadSends final : public SpreadPath {
   bool still_fits(const OutgoingMessage& message, const SentChunk& chunk);
 
   Connection& connection_;
+  PeerLink& link_;
   RailTables& tables_;
   SendRequests& requests_;
   ObservedWork* observed_;
-  HeldWrites& held_;
   Recovery& recovery_;
   const uint64_t sequence_base_;
   const size_t max_write_bytes_;
   const size_t separate_end_above_;
   const bool split_data_on_qps_;
   SpreadPairs pairs_;
+  SpreadPair* const active_;    // the only one; null where there are several
   const size_t whole_at_most_;  // messages of at most this many bytes are one chunk of one write
-  // Those of fewer bytes do not end in a write of their own either, and the connection is quiet but
-  // for what its link shows; 0: it is not.
-  size_t whole_below_ = 0;
+  size_t whole_below_ = 0;      // see sends_whole(); 0: it takes none
+  HeldWrites held_;             // of the group that is being sent
   std::vector<Time> failing_since_;  // by request: when a chunk of it failed for the first time
   std::vector<SentChunk> waiting_;   // that did not arrive over pairs that were lost
 };
@@ -143,8 +148,8 @@ inline void SpreadSends::fill(Request* request, const Send& send, uint32_t chunk
 }
 
 // The request is its own record, and the pair keeps the order in which requests were posted.
-inline void SpreadSends::send_whole(const Send& send, const wire::ClearToSend& to, SpreadPair& pair,
-                                    Request* taken) {
+inline bool SpreadSends::send_whole(const Send& send, const wire::ClearToSend& to, Request* taken) {
+  SpreadPair& pair = *active_;
   fill(taken, send, 1);
   const QueuePair& qp = *pair.queue_pair;
   const RdmaWrite write{
@@ -159,43 +164,10 @@ inline void SpreadSends::send_whole(const Send& send, const wire::ClearToSend& t
       wire::encode({wire::slot_of(send.buffer), 1, wire::stamp_of(send.buffer), false}) |
       pair.stamp;
   const uint64_t id = pair.wr_id(pair.sent.posted());
-  SpreadPairs::push_active(pair, {taken, 0, send.bytes, 1, 0});
+  pair.sent.push_whole(taken);
+  --pair.free;
   const int err = write_with_immediate(qp, write, immediate, id);
-  if (err != 0) [[unlikely]]
-    on_refused(qp.index, err);
-}
-
-// Most completions are those of the next chunk of their pair: one comparison then stands for all
-// checks of the wr_id.
-inline bool SpreadSends::progress() {
-  ibv_wc completions[kPollBatch];
-  const int count = poll_quietly(connection_.link(), completions);
-  if (count < 0) [[unlikely]]
-    return progress_fully();
-  bool alive = true;
-  for (int i = 0; i < count; ++i) {
-    const ibv_wc& wc = completions[i];
-    SpreadPair& pair = pairs_[decode_work_id(wc.wr_id).pair];
-    if (wc.status == IBV_WC_SUCCESS && wc.wr_id == pair.next_id()) [[likely]] {
-      acknowledge_oldest(pair, Time{});
-    } else {
-      alive = take(wc);
-    }
-  }
-  return alive;
-}
-
-inline void SpreadSends::acknowledge_oldest(SpreadPair& pair, Time now) {
-  const SentChunk& chunk = pairs_.acknowledge(pair, now);
-  pair.acknowledged->store(pair.sent.acknowledged(), std::memory_order_release);
-  pair.counters->count(chunk.bytes);
-  complete(chunk);
-}
-
-inline void SpreadSends::complete(const SentChunk& chunk) {
-  if (chunk.request->special != 0) [[unlikely]]
-    complete_observed(chunk);
-  if (--chunk.request->pending == 0) connection_.link().count_completed();
+  return err == 0 || on_refused(qp.index, err);
 }
 
 }  // namespace gdr::transport

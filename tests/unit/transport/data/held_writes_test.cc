@@ -7,19 +7,8 @@
 namespace gdr::transport {
 namespace {
 
-template <class Groups>
-struct HeldGroups : testing::Test {};
-using KindsOfConnection = testing::Types<GroupsOfOneRail, GroupsWithStandby>;
-struct NameOfKind {
-  template <class Groups>
-  static std::string GetName(int) {
-    return Groups::kName;
-  }
-};
-TYPED_TEST_SUITE(HeldGroups, KindsOfConnection, NameOfKind);
-
-TYPED_TEST(HeldGroups, WholeGroup_GoesInOrderWithOneDoorbellAndOneCompletion) {
-  TypeParam test;
+TEST(HeldGroups, WholeGroup_GoesInOrderWithOneDoorbellAndOneCompletion) {
+  GroupsWithStandby test;
   const uint64_t before = test.link().completed();
   Request* receive = test.irecv(8);
   test.isend_up_to(7);
@@ -37,8 +26,8 @@ TYPED_TEST(HeldGroups, WholeGroup_GoesInOrderWithOneDoorbellAndOneCompletion) {
   EXPECT_EQ(test.link().completed() - before, 8u);
 }
 
-TYPED_TEST(HeldGroups, ChainNotAcknowledged_NoneOfItsRequestsIsDone) {
-  TypeParam test;
+TEST(HeldGroups, ChainNotAcknowledged_NoneOfItsRequestsIsDone) {
+  GroupsWithStandby test;
   ASSERT_NE(test.irecv(2), nullptr);
   test.pair.verbs.hold();
   test.isend_up_to(2);
@@ -48,8 +37,8 @@ TYPED_TEST(HeldGroups, ChainNotAcknowledged_NoneOfItsRequestsIsDone) {
   test.expect_all_done();
 }
 
-TYPED_TEST(HeldGroups, IncompleteGroup_GoesAtTheSecondPollSinceTheLastMessage) {
-  TypeParam test;
+TEST(HeldGroups, IncompleteGroup_GoesAtTheSecondPollSinceTheLastMessage) {
+  GroupsWithStandby test;
   Request* receive = test.irecv(8);
   test.isend_up_to(2);
   EXPECT_FALSE(test_once(test.sends[0]).done);
@@ -69,8 +58,8 @@ TYPED_TEST(HeldGroups, IncompleteGroup_GoesAtTheSecondPollSinceTheLastMessage) {
   EXPECT_FALSE(test.link().has_outstanding());
 }
 
-TYPED_TEST(HeldGroups, IsendThatFindsNoBuffer_CountsAsAPoll) {
-  TypeParam test;
+TEST(HeldGroups, IsendThatFindsNoBuffer_CountsAsAPoll) {
+  GroupsWithStandby test;
   Request* receive = test.irecv(2);
   test.isend(0);
   EXPECT_EQ(test.try_isend(0), nullptr);
@@ -82,8 +71,8 @@ TYPED_TEST(HeldGroups, IsendThatFindsNoBuffer_CountsAsAPoll) {
 }
 
 // More groups than there are requests, so that each request is used again, in chains and alone.
-TYPED_TEST(HeldGroups, ManyGroupsAndSingleReceives_EveryRequestCompletesOnce) {
-  TypeParam test;
+TEST(HeldGroups, ManyGroupsAndSingleReceives_EveryRequestCompletesOnce) {
+  GroupsWithStandby test;
   const uint64_t before = test.link().completed();
   for (int i = 0; i < 100; ++i) {
     const int count = 1 + i % 8;
@@ -96,8 +85,8 @@ TYPED_TEST(HeldGroups, ManyGroupsAndSingleReceives_EveryRequestCompletesOnce) {
   test.exchange();
 }
 
-TYPED_TEST(HeldGroups, SeparateEnds_AreInTheChainBehindTheirData) {
-  TypeParam test(adaptive_options());
+TEST(HeldGroups, SeparateEnds_AreInTheChainBehindTheirData) {
+  GroupsWithStandby test(adaptive_options());
   Request* receive = test.irecv(8);
   test.isend_up_to(8);
   const auto posted = test.posted();
@@ -111,8 +100,8 @@ TYPED_TEST(HeldGroups, SeparateEnds_AreInTheChainBehindTheirData) {
   test.expect_bytes(8);
 }
 
-TYPED_TEST(HeldGroups, SeveralQps_AGroupTakesOneAndTheNextAnother) {
-  TypeParam test(options_of_qps(2, /*split=*/false));
+TEST(HeldGroups, SeveralQps_AGroupTakesOneAndTheNextAnother) {
+  GroupsWithStandby test(options_of_qps(2, /*split=*/false));
   std::vector<uint32_t> taken;
   for (int group = 0; group < 2; ++group) {
     Request* receive = test.irecv(8);
@@ -131,8 +120,8 @@ TYPED_TEST(HeldGroups, SeveralQps_AGroupTakesOneAndTheNextAnother) {
 }
 
 // A message of several chunks does not wait, and what is held goes ahead of it, here inline.
-TYPED_TEST(HeldGroups, SplitMessageInAGroup_FollowsThoseBeforeIt) {
-  TypeParam test(options_of_qps(2, /*split=*/true));
+TEST(HeldGroups, SplitMessageInAGroup_FollowsThoseBeforeIt) {
+  GroupsWithStandby test(options_of_qps(2, /*split=*/true));
   Buffer small = test.pair.sender_buffer(8, 'y');
   Buffer small_target = test.pair.receiver_buffer(8), last_target = test.pair.receiver_buffer(8);
   Buffer split = test.pair.sender_buffer(1000, 'x');
@@ -156,8 +145,8 @@ TYPED_TEST(HeldGroups, SplitMessageInAGroup_FollowsThoseBeforeIt) {
   EXPECT_EQ(last_target.bytes, small.bytes);
 }
 
-TYPED_TEST(HeldGroups, ConnectionFails_WhatIsHeldIsNotPosted) {
-  TypeParam test;
+TEST(HeldGroups, ConnectionFails_WhatIsHeldIsNotPosted) {
+  GroupsWithStandby test;
   ASSERT_NE(test.irecv(8), nullptr);
   test.isend_up_to(3);
   test.pair.sender->connection().fail(Code::kRemote, "the peer is gone");
@@ -166,8 +155,8 @@ TYPED_TEST(HeldGroups, ConnectionFails_WhatIsHeldIsNotPosted) {
   EXPECT_TRUE(test.posted().empty());
 }
 
-TYPED_TEST(HeldGroups, Close_WhatIsHeldIsNotPosted) {
-  TypeParam test;
+TEST(HeldGroups, Close_WhatIsHeldIsNotPosted) {
+  GroupsWithStandby test;
   ASSERT_NE(test.irecv(8), nullptr);
   test.isend_up_to(3);
   test.from.memory.reset();
@@ -175,9 +164,9 @@ TYPED_TEST(HeldGroups, Close_WhatIsHeldIsNotPosted) {
   EXPECT_TRUE(test.posted().empty());
 }
 
-TYPED_TEST(HeldGroups, ObservedGroup_EventsStartInIsendAndEndWithTheChain) {
+TEST(HeldGroups, ObservedGroup_EventsStartInIsendAndEndWithTheChain) {
   RecordingObserver recorder;
-  TypeParam test(recorder.options());
+  GroupsWithStandby test(recorder.options());
   Request* receive = test.irecv(8);
   int parent = 0;
   for (int tag = 0; tag < 8; ++tag) {

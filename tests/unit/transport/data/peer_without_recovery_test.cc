@@ -54,7 +54,7 @@ TEST_F(PeerWithoutRecovery, StandbyRailsDoNotFit_ConnectionIsMade) {
   exchange({4096});
 }
 
-TEST_F(PeerWithoutRecovery, ConnectionOfOneActiveRail_TakesTheDirectPathWithoutTheStandbyRail) {
+TEST_F(PeerWithoutRecovery, ConnectionOfOneActiveRail_GoesWithoutTheStandbyRail) {
   for (const bool at_sender : {false, true}) {
     log.clear();
     make_and_connect(/*sender_recovers=*/!at_sender, /*receiver_recovers=*/at_sender);
@@ -64,7 +64,7 @@ TEST_F(PeerWithoutRecovery, ConnectionOfOneActiveRail_TakesTheDirectPathWithoutT
     EXPECT_EQ(verbs.failures_left(Call::kRegMr), 1);
     verbs.fail_call(Call::kRegMr, 0, 0, /*times=*/0);
     for (Connection* connection : {&sender->connection(), &receiver->connection()}) {
-      EXPECT_EQ(connection->recovery(), nullptr);
+      EXPECT_FALSE(connection->recovery()->recovers());
       EXPECT_FALSE(contains(connection->text(), "fake_s1"));
       EXPECT_EQ(connection->registration_scope().hcas.size(), 1u);
     }
@@ -114,8 +114,7 @@ TEST_F(PeerWithoutRecovery, AsManySendsAsThereAre_TheSendQueueHoldsAllOfThem) {
   int sends = 0;
   while (isend(from, sends % wire::kMaxGroup) != nullptr) ++sends;
   for (int i = 0; i < 4; ++i) EXPECT_TRUE(sender->progress()) << "what was held is posted";
-  EXPECT_EQ(sends, sender->most_sends());
-  EXPECT_EQ(sends, SendComm::kRequests / 2 - 1);
+  EXPECT_EQ(sends, 59) << "half of the 119 entries that are not the recovery's";
 }
 
 TEST_F(PeerWithoutRecovery, IsLoggedOnceForEachHost) {

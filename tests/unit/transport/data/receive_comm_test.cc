@@ -129,7 +129,7 @@ TEST(ReceiveComm, RefillFails_FailsTheConnection) {
   pair.verbs.fail_call(fake_verbs::Call::kPostRecv, ENOMEM);
   (void)test_once(receive);
   EXPECT_TRUE(pair.receiver->connection().failed());
-  EXPECT_TRUE(contains(failure_of(*pair.receiver).text, "refilling"));
+  EXPECT_TRUE(contains(failure_of(*pair.receiver).text, "posting receives"));
 }
 
 TEST(ReceiveComm, AfterAFailure_FurtherReceivesFailToo) {

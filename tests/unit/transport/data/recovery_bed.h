@@ -103,7 +103,7 @@ struct RecoveringEnd {
         if (wc.status != IBV_WC_SUCCESS) {
           recovery->on_failed_work(id, wc.status);
         } else if (id.kind == WorkKind::kReceive) {
-          EXPECT_TRUE(recovery->count_arrival(id.pair, id.epoch));
+          EXPECT_TRUE(recovery->arrivals(id.pair).count_one(id.epoch));
           arrived.push_back(id);
         } else {
           recovery->on_written(id);

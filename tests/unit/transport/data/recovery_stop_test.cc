@@ -15,8 +15,8 @@ constexpr int kAlways = 1 << 20;
 TEST_F(RecoveryStopTest, DataArrivesAfterTheCountIsStated_ItIsRefused) {
   bed.fail_pair(sender, 1);
   bed.run();
-  EXPECT_FALSE(receiver.recovery->count_arrival(1, 0));
-  EXPECT_TRUE(receiver.recovery->count_arrival(0, 0));
+  EXPECT_FALSE(receiver.recovery->arrivals(1).count_one(0));
+  EXPECT_TRUE(receiver.recovery->arrivals(0).count_one(0));
 }
 
 // The HCA then has none to flush.

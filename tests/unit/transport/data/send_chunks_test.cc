@@ -169,7 +169,7 @@ TEST(SendChunks, RoutingThresholdSplitAndPort_DecideHowManyWritesThereAre) {
       {"on by default", with_unset_adaptive_routing(), 8193, 1, 1},
       {"off by default on RoCE", with_unset_adaptive_routing(), 8193, 0, 1, true},
       {"the port's largest message", test_options(), kPortsMost, 0, 1, false, kPortsMost},
-      {"larger", test_options(), 2 * kPortsMost + 1, 3, 1, false, kPortsMost},
+      {"larger", test_options(), 2 * kPortsMost + 1, 0, 3, false, kPortsMost},
       {"larger and split", options_of_qps(2, true), 3 * kPortsMost, 0, 3, false, kPortsMost},
   };
   for (const auto& one : cases) {
@@ -184,31 +184,19 @@ TEST(SendChunks, RoutingThresholdSplitAndPort_DecideHowManyWritesThereAre) {
   }
 }
 
-// Large sends reserve requests until they complete; a small one that uses the same request next
-// reserves none. 16 writes each: four large sends are under way at most.
-TEST(SendChunks, LargeAndSmallSends_LeaveAsManyRequestsAsBefore) {
-  BufferedPair pair(16 * 4096, test_options(), 4096);
-  Buffer small = pair.sender_buffer(8);
-  for (int i = 0; i < 2 * SendComm::kRequests; ++i) {
-    Request* receive = pair.irecv(pair.to);
-    Request* send = pair.isend(i % 2 == 0 ? pair.from : small);
-    ASSERT_TRUE(receive != nullptr && send != nullptr) << i;
-    ASSERT_TRUE(finish(send).done && finish(receive).done) << i;
-  }
-  for (int i = 0; i < 5; ++i) ASSERT_NE(pair.irecv(pair.to), nullptr);
-  pair.verbs.hold();
-  for (int i = 0; i < 5; ++i) EXPECT_EQ(pair.isend(pair.from) != nullptr, i < 4) << i;
-}
-
+// Each of its chunks takes an entry: the 247 that are not the recovery's have room for 15 messages
+// of 16 chunks.
 TEST(SendChunks, LargeMessages_AsManyAsTheSendQueueHasRoomFor) {
-  // Four of them reserve 64 work requests.
   BufferedPair pair(16 * kPortsMost, test_options(), kPortsMost);
   std::vector<Request*> receives;
-  for (int i = 0; i < 5; ++i) receives.push_back(pair.irecv(pair.to));
+  for (int i = 0; i < 16; ++i) receives.push_back(pair.irecv(pair.to));
+  EXPECT_TRUE(pair.receiver->progress());
   pair.verbs.hold();
   std::vector<Request*> sends;
-  for (int i = 0; i < 4; ++i) sends.push_back(pair.isend(pair.from));
-  for (Request* send : sends) ASSERT_NE(send, nullptr);
+  for (int i = 0; i < 15; ++i) {
+    sends.push_back(pair.isend(pair.from));
+    ASSERT_NE(sends.back(), nullptr) << i;
+  }
   EXPECT_EQ(pair.isend(pair.from), nullptr);
   pair.verbs.release();
   for (Request* send : sends) EXPECT_TRUE(finish(send).done);
@@ -227,13 +215,12 @@ TEST(SendChunks, FourGib_GoesAsAWhole) {
   pair.verbs.forget_posted();
   ASSERT_NE(pair.isend(pair.from.data(), kBytes, pair.from), nullptr);
   const auto posted = pair.posted_by(*pair.sender);
-  ASSERT_EQ(posted.size(), 5u);
+  ASSERT_EQ(posted.size(), 4u);
   for (size_t i = 0; i < 4; ++i) {
     EXPECT_EQ(posted[i].bytes, 1u << 30);
     EXPECT_EQ(posted[i].remote_address, reinterpret_cast<uint64_t>(pair.to.data()) + (i << 30));
+    EXPECT_EQ(immediate_of(posted[i]).chunks, 4u);
   }
-  EXPECT_TRUE(immediate_of(posted[4]).size_is_coded);
-  EXPECT_EQ(posted[4].bytes, 0u);
 }
 
 TEST(SendChunks, MoreWritesThanTheSendQueueHolds_FailsAndNamesTheLimit) {
@@ -241,57 +228,8 @@ TEST(SendChunks, MoreWritesThanTheSendQueueHolds_FailsAndNamesTheLimit) {
   pair.irecv(pair.to);
   EXPECT_TRUE(pair.isend_fails(pair.from));
   const std::string text = failure_of(*pair.sender).text;
-  EXPECT_TRUE(contains_all(text, {"too many writes of 4096 bytes", "the limit is 253 writes",
+  EXPECT_TRUE(contains_all(text, {"too many writes of 4096 bytes", "the limit is 247 writes",
                                   "Fix: set NCCL_BUFFSIZE lower"}));
-}
-
-// With a separate end, two work requests for each message, none of which is known to be complete.
-TEST(SendChunks, EveryRequestInUse_FitsTheSendQueueAndTheNextMessageWaits) {
-  for (const bool separate_end : {false, true}) {
-    BufferedPair pair(1, separate_end ? adaptive_options(0) : test_options());
-    std::vector<Request*> sends;
-    for (int i = 0; i < pair.sender->most_sends(); ++i) {
-      Request* receive = pair.irecv(pair.to);
-      sends.push_back(pair.isend(pair.from));
-      ASSERT_TRUE(receive != nullptr && sends.back() != nullptr) << i;
-      ASSERT_TRUE(finish(receive).done) << i;
-    }
-    // One entry is the probe's, and half a message has no room.
-    if (separate_end) {
-      EXPECT_EQ(pair.posted_by(*pair.sender).size(), size_t{SendComm::kRequests - 2});
-    }
-    ASSERT_NE(pair.irecv(pair.to), nullptr);
-    EXPECT_EQ(pair.isend(pair.from), nullptr);
-    for (Request* send : sends) EXPECT_TRUE(finish(send).done);
-    EXPECT_NE(pair.isend(pair.from), nullptr);
-  }
-}
-
-// More writes than half of the send queue's entries: it waits until it has the queue to itself.
-TEST(SendChunks, AdaptiveRouting_MessageOfMoreWritesThanRequests_GoesAlone) {
-  CommPair pair(adaptive_options(0), false, local_socket_pair(), kPortsMost);
-  constexpr size_t kWrites = 200;
-  ASSERT_GT(kWrites, static_cast<size_t>(pair.sender->most_sends()));
-  Buffer small = pair.sender_buffer(1);
-  Buffer large = pair.sender_buffer(kWrites * kPortsMost, 'x');
-  Buffer to = pair.receiver_buffer(kWrites * kPortsMost);
-  std::vector<Request*> receives;
-  for (int i = 0; i < 3; ++i) receives.push_back(pair.irecv(to));
-  pair.verbs.hold();
-  Request* first = pair.isend(small);
-  EXPECT_EQ(pair.isend(large), nullptr);
-  pair.verbs.release();
-  EXPECT_TRUE(finish(first).done);
-  pair.verbs.hold();
-  Request* second = pair.isend(large);
-  ASSERT_NE(second, nullptr);
-  EXPECT_EQ(pair.isend(small), nullptr) << "its writes have all entries";
-  pair.verbs.release();
-  EXPECT_TRUE(finish(second).done);
-  Request* third = pair.isend(small);
-  ASSERT_NE(third, nullptr);
-  EXPECT_TRUE(finish(third).done);
-  for (Request* receive : receives) EXPECT_TRUE(finish(receive).done);
 }
 
 // What the plugin states as its largest message (maxP2pBytes).

@@ -187,7 +187,7 @@ TEST(SendComm, PollingFails_FailsTheRequest) {
   BufferedPair pair;
   pair.irecv(pair.to);
   Request* send = pair.isend(pair.from);
-  pair.verbs.fail_call(fake_verbs::Call::kPollCq, EIO);
+  pair.verbs.fail_call(fake_verbs::Call::kPollCq, EIO, 0, 2);  // the first is tried again
   Outcome outcome = test_once(send);
   EXPECT_FALSE(outcome.alive);
   EXPECT_EQ(outcome.error, Code::kSystem);

@@ -197,7 +197,7 @@ TEST_F(SpreadRecoveryTest, PeerStatesMoreThanWasSent_BothEndsFail) {
   message.send_held();
   ASSERT_EQ(pair.chunks(0).size(), 4u);
   for (int i = 0; i < 5; ++i) {
-    EXPECT_TRUE(pair.receiver->connection().recovery()->count_arrival(0, 0));
+    EXPECT_TRUE(pair.receiver->connection().recovery()->arrivals(0).count_one(0));
   }
   pair.verbs.break_qp(qp_number(*pair.receiver, 0));
   ASSERT_TRUE(both_fail(message));

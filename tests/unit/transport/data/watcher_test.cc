@@ -128,7 +128,7 @@ TEST(Watcher, FatalEventOfAQueuePair_FailsItsConnectionOnly) {
   int fds[2];
   ASSERT_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
   UniqueFd peer(fds[1]);
-  other->connection().keep_link(FrameChannel(UniqueFd(fds[0])), "sender");
+  other->keep_link(FrameChannel(UniqueFd(fds[0])));
 
   pair.verbs.raise_event("fake_a", IBV_EVENT_QP_FATAL, pair.verbs.find(qp_number(*pair.sender)));
   ASSERT_TRUE(wait_for([&] { return pair.sender->connection().failed(); }));
