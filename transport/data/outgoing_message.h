@@ -15,6 +15,8 @@
 
 namespace gdr::transport {
 
+struct EndRails;
+
 // Chunks of one size, of which the last may be shorter. No bytes are one empty chunk.
 struct Chunking {
   size_t bytes;  // of each chunk
@@ -87,6 +89,10 @@ inline constexpr size_t kMostWrites = 7 * kWritesOfLargest;
 constexpr size_t largest_message(uint32_t max_message_bytes) {
   return kMostWrites * max_write_bytes(max_message_bytes);
 }
+
+// Whether that is less than NCCL's largest message on any of the rails, where the plugin's table
+// states none (NCCL_MAX_NET_SIZE): as on Soft-RoCE, messages then are many chunks.
+bool has_small_messages(const EndRails& rails);
 
 // Sends in flight. NCCL has up to 8 steps (NCCL_STEPS) of each of up to 8 operations of a group
 // under way, so that half of them would do; a message may have as many chunks as there are requests

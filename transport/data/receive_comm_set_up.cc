@@ -9,17 +9,17 @@
 namespace gdr::transport {
 namespace {
 
-// Each arriving chunk consumes one receive of its QP, also one that is cut into several writes
-// because it is larger than a port's largest message. A sender has kMostChunks on a QP at most, of
+// Each arriving chunk consumes one receive of its QP. A sender has kMostChunks on a QP at most, of
 // whichever messages. The two batches on top let refills be posted a batch at a time.
 constexpr int kRefill = RailSet::kReceiveBatch;
 constexpr int kMostChunks = SpreadPairs::kChunks;
 constexpr int kReceiveDepth = ReceiveComm::kReceives * wire::kMaxGroup + 2 * kRefill;
 static_assert(kMostChunks + 2 * kRefill <= kReceiveDepth);
-// The same of a connection of one active QP, for as many chunks as its sender has requests, and a
-// batch that has yet to be refilled. More may be under way to a receiver that is not polled, as a
-// request is free again once its chunk is acknowledged, and where a message is several chunks since
-// a port's largest message is small: those wait (RNR NAK), and the sender's HCA tries again.
+// The same of a connection of one active QP whose messages are a chunk each, unless the sender's
+// ports are of another kind than this end's: for as many as its sender has requests, and a batch
+// that has yet to be refilled. More may be under way to a receiver that is not polled, as a request
+// is free again once its chunk is acknowledged: those wait (RNR NAK), and the sender's HCA tries
+// again.
 constexpr int kReceiveDepthOfOne = kSendRequests + kRefill;
 // mlx5 and rxe give a completion queue the next power of two above what is asked for (rdma-core's
 // mlx5_create_cq; the kernel's rxe_queue_init), so that one entry more would double it.
@@ -63,7 +63,8 @@ Result<std::unique_ptr<ReceiveComm>> ReceiveComm::create(
     return plan_receiver_pairs(some.active.size(), standby, sender, lean);
   };
   const bool has_many_pairs = active_pairs(plan(rails, /*lean=*/false)) > 1;
-  comm->receives_each_ = has_many_pairs ? kReceiveDepth : kReceiveDepthOfOne;
+  const bool has_many_chunks = has_many_pairs || has_small_messages(rails);
+  comm->receives_each_ = has_many_chunks ? kReceiveDepth : kReceiveDepthOfOne;
   return create(std::move(comm), rails, plan);
 }
 

@@ -22,21 +22,14 @@ static_assert(kMostWrites + kMostWrites / kWritesOfLargest <= kDepth - Recovery:
 // several messages, all of which may have to go over the last pair that is left.
 constexpr int kSpreadDepth = 2 * SendComm::kRequests - 1;
 
-// The largest message of NCCL where the plugin's table states none (NCCL_MAX_NET_SIZE).
-constexpr size_t kMostOfNccl = size_t{1} << 30;
-
 }  // namespace
 
 // Entries of a send queue; one of mlx5 takes 256 bytes, pinned. Where a chunk may end in a write of
 // its own, there is room for half as many chunks: SpreadPairs counts entries. On ports whose
-// largest message is small, as on Soft-RoCE, NCCL's largest one takes more entries. Standby rails
-// add none: what they keep of the memory that may be locked cannot be given back.
+// largest message is small NCCL's largest one takes more entries. Standby rails add none: what they
+// keep of the memory that may be locked cannot be given back.
 int SendComm::send_depth(bool has_many_pairs, const EndRails& rails) {
-  if (has_many_pairs) return kSpreadDepth;
-  for (size_t i = 0; i < rails.size(); ++i) {
-    if (largest_message(rails[i].state.max_message_bytes) < kMostOfNccl) return kSpreadDepth;
-  }
-  return kDepth;
+  return has_many_pairs || has_small_messages(rails) ? kSpreadDepth : kDepth;
 }
 
 SendComm::SendComm(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher)
