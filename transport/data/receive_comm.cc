@@ -23,7 +23,7 @@ class ReceiveComm::Spread final : public SpreadReceives {
 
  private:
   bool progress_fully() override;
-  bool take(const ibv_wc& wc) override;
+  bool take(const ibv_wc* completions, int count) override;
   bool on_success(const WorkId& id, const ibv_wc& wc);
   uint64_t oldest_incomplete(uint64_t end) const override { return comm_.oldest_incomplete(end); }
   int incomplete_receives(const BufferRange& among) const override {
@@ -246,20 +246,18 @@ bool ReceiveComm::progress() {
   const int count = spread_->poll_quietly(connection_.link(), completions);
   if (count < 0) [[unlikely]]
     return spread_->progress_fully() || finishes_flushes();
-  bool alive = true;
   SpreadReceives::Pair& pair = spread_->first_pair();
   for (int i = 0; i < count; ++i) {
     const ibv_wc& wc = completions[i];
     const bool success = wc.status == IBV_WC_SUCCESS;
     if (success && take_whole(pair, wc)) [[likely]]
       continue;
-    if (success && wc.wr_id == announcements_.wr_id()) {
-      announcements_.on_written();
-    } else {
-      alive = spread_->take(wc);
+    if (!success || wc.wr_id != announcements_.wr_id()) {
+      return spread_->take(&wc, count - i) || finishes_flushes();
     }
+    announcements_.on_written();
   }
-  return alive || spread_->progress_fully() || finishes_flushes();
+  return true;
 }
 
 // Takes the arrival of a message that is one chunk, for the first buffer of a receive, in the
@@ -298,11 +296,11 @@ bool ReceiveComm::Spread::progress_fully() {
   return !connection_.failed();
 }
 
-bool ReceiveComm::Spread::take(const ibv_wc& completion) {
+bool ReceiveComm::Spread::take(const ibv_wc* completions, int count) {
   connection_.take(
-      &completion, 1, [this](const WorkId& id, const ibv_wc& wc) { return on_success(id, wc); },
+      completions, count, [this](const WorkId& id, const ibv_wc& wc) { return on_success(id, wc); },
       [this](const ibv_wc& wc) { on_failed_flush(wc); });
-  return !connection_.failed();
+  return !connection_.failed() || progress_fully();  // what has completed counts
 }
 
 // The receive of a buffer that is announced and not complete; null where it is complete. A later

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -28,6 +29,11 @@ class SentChunks {
  public:
   static constexpr size_t kCapacity = 512;
 
+  // Room for at least `most` chunks, up to kCapacity.
+  explicit SentChunks(size_t most)
+      : parts_mask_(std::bit_ceil(most) - 1),
+        parts_(std::make_unique_for_overwrite<SentChunk[]>(parts_mask_ + 1)) {}
+
   bool empty() const { return acknowledged_ == posted_; }
   size_t size() const { return static_cast<size_t>(posted_ - acknowledged_); }
   // How many were posted in this epoch, and how many of those are no longer in the ring: the
@@ -37,7 +43,7 @@ class SentChunks {
 
   void push(const SentChunk& chunk) {
     wholes_[posted_ % kCapacity] = nullptr;
-    parts_[posted_++ % kCapacity] = chunk;
+    parts_[posted_++ & parts_mask_] = chunk;
   }
   // A message of one work request that nobody observes. Its request stays as it is until pop().
   void push_whole(Request* request) { wholes_[posted_++ % kCapacity] = request; }
@@ -48,7 +54,7 @@ class SentChunks {
   SentChunk pop() { return at(acknowledged_++); }
   SentChunk at(uint64_t number) const {
     Request* whole = wholes_[number % kCapacity];
-    return whole == nullptr ? parts_[number % kCapacity]
+    return whole == nullptr ? parts_[number & parts_mask_]
                             : SentChunk{whole, 0, whole->bytes[0], 1, 0, 0};
   }
   // Begins an epoch. The ring is empty.
@@ -59,7 +65,8 @@ class SentChunks {
   uint64_t posted_ = 0;
   std::array<Request*, kCapacity> wholes_;  // null: see parts_. Indeterminate until it is pushed
   // Not touched before there is one that is no whole message.
-  std::unique_ptr<SentChunk[]> parts_ = std::make_unique_for_overwrite<SentChunk[]>(kCapacity);
+  const size_t parts_mask_;  // of their number, which is a power of two
+  std::unique_ptr<SentChunk[]> parts_;
 };
 
 }  // namespace gdr::transport

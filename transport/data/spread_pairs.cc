@@ -35,9 +35,11 @@ SpreadPairs::SpreadPairs(const RailSet& rails, uint32_t queue_depth)
   std::bitset<wire::kMaxRails * wire::kMaxRails> active;
   for (const Path& path : paths) rails_.push_back(path.first);
   pairs_.reserve(rails.pair_count());
+  // Beyond what may be outstanding, the chunks of a message of which the pair was lost half-way.
+  const size_t ring = std::min(queue_depth, kChunks) + wire::kMaxQps;
   for (size_t i = 0; i < rails.pair_count(); ++i) {
     const QueuePair& qp = rails.pair(i);
-    SpreadPair& pair = pairs_.emplace_back(qp);
+    SpreadPair& pair = pairs_.emplace_back(qp, ring);
     pair.free = queue_depth;
     const auto path = std::ranges::find(paths, Path{qp.rail, qp.peer_rail});
     pair.path = static_cast<uint32_t>(path - paths.begin());

@@ -24,7 +24,8 @@ enum class PairState : uint8_t {
 };
 
 struct SpreadPair {
-  explicit SpreadPair(const QueuePair& qp) : queue_pair(&qp), standby(qp.standby) {
+  SpreadPair(const QueuePair& qp, size_t most_chunks)
+      : queue_pair(&qp), standby(qp.standby), sent(most_chunks) {
     begin_epoch(0);
   }
 
@@ -67,8 +68,6 @@ class SpreadPairs {
   // 247 of its 255 entries that Recovery::kReservedSends leaves, or 119 of 127 where one pair is
   // active.
   static constexpr uint32_t kChunks = 256;
-  // Beyond those, the chunks of a message of which the pair was lost half-way are in its ring.
-  static_assert(kChunks + wire::kMaxQps <= SentChunks::kCapacity);
 
   // rails: in which the peer's rails are known. queue_depth: entries of each send queue that chunks
   // may occupy.

@@ -1,4 +1,4 @@
-// The data path of a connection whose pairs are on several rails, or are recovered.
+// Which completion queues a poll of the data path looks at.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -11,8 +11,7 @@ namespace gdr::transport {
 
 class RailSet;
 
-// An end that does not take the direct path has a SpreadPath: a sender of several pairs or that is
-// observed, and both ends of a connection that recovers pairs.
+// What both ends of a connection have for their polls.
 //
 // Most connections have one active rail, and others that stand by. While the active one is well,
 // only what the recovery writes now and then completes on the others, and the recovery has nothing

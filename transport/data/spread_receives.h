@@ -50,7 +50,7 @@ class SpreadReceives : public SpreadPath {
   SpreadFlushes& flushes() { return flushes_; }
   // What follows where all rails have to be looked at, and from other completions than expected.
   virtual bool progress_fully() = 0;
-  virtual bool take(const ibv_wc& wc) = 0;
+  virtual bool take(const ibv_wc* completions, int count) = 0;
   Pair& first_pair() { return pairs_.front(); }
   // Counts an arrival of so many bytes, which the recovery has counted.
   [[gnu::always_inline]] void count_arrival(const Pair& pair, uint64_t bytes) {

@@ -22,7 +22,7 @@ SpreadSends::SpreadSends(const SpreadOwner& owner, SpreadPairs pairs)
       active_(pairs_.only_active()),
       whole_at_most_(whole_for_rails(
           pairs_.active_paths(), split_data_on_qps_ ? pairs_.active_pairs() : 1, max_write_bytes_)),
-      failing_since_(kSendRequests) {
+      failing_since_(recovery_.recovers() ? kSendRequests : 0) {
   for (uint32_t i = 0; i < pairs_.size(); ++i) {
     pairs_[i].counters = &recovery_.counters(pairs_[i].queue_pair->rail);
     pairs_[i].acknowledged = &recovery_.acknowledged(i);
@@ -218,20 +218,17 @@ bool SpreadSends::progress() {
   if (left < 0) [[unlikely]]
     return progress_fully();
   if (left == 0) return true;
-  bool alive = true;
   SpreadPair& pair = pairs_.first_active();
   const ibv_wc* wc = completions;
   do {
     Request* whole = pair.sent.oldest_whole();
-    if (wc->status == IBV_WC_SUCCESS && wc->wr_id == pair.next_id() && whole != nullptr)
-        [[likely]] {
-      acknowledge_whole(pair, whole);
-    } else {
-      alive = take(*wc);
-    }
+    if (wc->status != IBV_WC_SUCCESS || wc->wr_id != pair.next_id() || whole == nullptr)
+        [[unlikely]]
+      return take(wc, left);
+    acknowledge_whole(pair, whole);
     ++wc;
   } while (--left > 0);
-  return alive || progress_fully();  // what has completed counts
+  return true;
 }
 
 inline void SpreadSends::count_acknowledged(SpreadPair& pair, size_t bytes) {
@@ -303,12 +300,12 @@ void SpreadSends::poll() {
 }
 
 // With one active path and nothing on those that stand by, no time is needed.
-bool SpreadSends::take(const ibv_wc& completion) {
+bool SpreadSends::take(const ibv_wc* completions, int count) {
   const auto on_success = [this](const WorkId& id, const ibv_wc&) {
     return this->on_success(id, Time{});
   };
-  connection_.take(&completion, 1, on_success, [](const ibv_wc&) {});
-  return !connection_.failed() || end_observation();
+  connection_.take(completions, count, on_success, [](const ibv_wc&) {});
+  return !connection_.failed() || progress_fully();  // what has completed counts
 }
 
 void SpreadSends::report_late_paths() {

@@ -1,5 +1,5 @@
-// The sends of a connection that has several rails, or others standing by: each chunk goes over the
-// pair that is best for it, and what a pair that is lost still had to carry goes over others.
+// The sends of a connection: each chunk goes over the pair that is best for it, and what a pair
+// that is lost still had to carry goes over others.
 #pragma once
 
 #include <cstdint>
@@ -48,11 +48,11 @@ class SpreadSends final : public SpreadPath {
   // its receive, and not smaller: it is one write, one pair is active and usable, and nothing goes
   // ahead of it. What a link that needs attention shows is found by the next poll.
   bool sends_whole(size_t bytes) const { return bytes < whole_below_; }
-  // Whether the queue of the active pair has room for it.
-  bool has_room_for_whole() const { return active_->free > 0; }
+  // The pair of such a message. Its queue may be full.
+  SpreadPair& pair_of_whole() { return *active_; }
   // send() for such a message, with its request. Returns false when the connection has failed.
   [[gnu::always_inline]] bool send_whole(const Send& send, const wire::ClearToSend& to,
-                                         Request* taken);
+                                         SpreadPair& pair, Request* taken);
   // Whether hold() takes a message of so many bytes, of a slot that is plain and not smaller: it is
   // one chunk, and the connection is quiet.
   bool holds(size_t bytes) const {
@@ -97,7 +97,7 @@ class SpreadSends final : public SpreadPath {
   // ---- completions
   // progress() on all rails. Also takes the news of the recovery, and posts what waits for room.
   [[gnu::noinline]] bool progress_fully();
-  [[gnu::noinline]] bool take(const ibv_wc& wc);
+  [[gnu::noinline]] bool take(const ibv_wc* completions, int count);
   bool may_be_quiet() const { return pairs_.only_active_path_in_use() && waiting_.empty(); }
   void look_if_quiet(bool may_be);
   void poll();
@@ -148,8 +148,8 @@ inline void SpreadSends::fill(Request* request, const Send& send, uint32_t chunk
 }
 
 // The request is its own record, and the pair keeps the order in which requests were posted.
-inline bool SpreadSends::send_whole(const Send& send, const wire::ClearToSend& to, Request* taken) {
-  SpreadPair& pair = *active_;
+inline bool SpreadSends::send_whole(const Send& send, const wire::ClearToSend& to, SpreadPair& pair,
+                                    Request* taken) {
   fill(taken, send, 1);
   const QueuePair& qp = *pair.queue_pair;
   const RdmaWrite write{
