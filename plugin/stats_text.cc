@@ -64,9 +64,7 @@ class StatsPage {
 };
 
 StatsLabel device_label(const RailName& rail) { return {"device", rail.hca}; }
-StatsLabel port_label(const RailName& rail) {
-  return {"port", std::to_string(rail.port)};
-}
+StatsLabel port_label(const RailName& rail) { return {"port", std::to_string(rail.port)}; }
 
 void add_moved(const transport::ProcessSums& sums, uint64_t RailSums::Moved::*field,
                StatsPage* page) {

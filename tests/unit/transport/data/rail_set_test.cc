@@ -82,7 +82,7 @@ TEST(TwoRails, Text_NamesEachRailWithItsFirstQueuePair) {
                                    " + fake_r1:1 lid 13" + qp(*pair.receiver, 1));
 }
 
-// Which recover nothing, and so take the direct path.
+// Which recover nothing.
 struct TwoRailPair : RailsPair {
   TwoRailPair() : RailsPair(2, 0, without_failover()) {}
 };
