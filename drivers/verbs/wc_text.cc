@@ -1,8 +1,5 @@
 #include "drivers/verbs/wc_text.h"
 
-#include <cerrno>
-#include <utility>
-
 namespace gdr::verbs {
 namespace {
 
@@ -87,17 +84,6 @@ const char* event_hint(ibv_event_type type) {
   if (type == IBV_EVENT_QP_ACCESS_ERR) return wc_status_hint(IBV_WC_LOC_ACCESS_ERR, true);
   if (type == IBV_EVENT_QP_REQ_ERR) return wc_status_hint(IBV_WC_LOC_LEN_ERR, true);
   return "Fix: look in dmesg for what the HCA's driver reports";
-}
-
-tl::unexpected<Error> fail_locking(std::string text, int err) {
-  auto failed = fail_errno(Code::kSystem, std::move(text), err);
-  if (err == ENOMEM) {
-    failed.value().text +=
-        ". Fix: raise the memory-lock limit (ulimit -l unlimited; containers: IPC_LOCK); where "
-        "that is unlimited, the HCA has no room for more: set GDR_NCCL_STANDBY_RAILS=0, or lower "
-        "NCCL_IB_QPS_PER_CONNECTION or NCCL_BUFFSIZE";
-  }
-  return failed;
 }
 
 }  // namespace gdr::verbs

@@ -1,12 +1,8 @@
-// Names and likely causes of work-completion statuses (ibv_wc_status), of asynchronous events and
-// of failed calls, for error texts.
+// Names and likely causes of work-completion statuses (ibv_wc_status) and of asynchronous events,
+// for error texts.
 #pragma once
 
 #include <infiniband/verbs.h>
-
-#include <string>
-
-#include "base/result.h"
 
 namespace gdr::verbs {
 
@@ -19,9 +15,5 @@ const char* wc_status_name(ibv_wc_status status);
 const char* wc_status_hint(ibv_wc_status status, bool at_receiver = false);
 // The same of a fatal event.
 const char* event_hint(ibv_event_type type);
-
-// Makes the error of a call that locks memory: a registration, or the creation of a CQ or QP, whose
-// buffers the kernel counts as well (ib_umem_get). ENOMEM gets a fix.
-tl::unexpected<Error> fail_locking(std::string text, int err);
 
 }  // namespace gdr::verbs

@@ -3,9 +3,9 @@
 #include <string>
 #include <thread>
 
-#include "drivers/verbs/wc_text.h"
 #include "transport/data/watcher.h"
 #include "transport/memory/registered_block.h"
+#include "transport/memory/system_facts.h"
 
 namespace gdr::transport {
 namespace {
@@ -68,10 +68,11 @@ Status Watcher::check_spare_memory(const HcaContext& hca, size_t bytes) {
   const auto memory = hca.pages().allocate<std::byte>(bytes);
   const Result<verbs::UniqueMr> registered = register_block(hca, memory.get(), bytes);
   if (!registered && registered.error().sys_errno == ENOMEM) {
-    return verbs::fail_locking("less than " + std::to_string(bytes >> 20) +
-                                   " MiB would be left for others to lock, as a registration on " +
-                                   hca.name() + " has shown",
-                               ENOMEM);
+    return fail_making(hca,
+                       "less than " + std::to_string(bytes >> 20) +
+                           " MiB would be left for others to lock, as a registration on " +
+                           hca.name() + " has shown",
+                       ENOMEM);
   }
   memory_suffices_ = kConnectionsPerCheck - 1;
   return {};

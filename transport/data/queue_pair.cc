@@ -4,7 +4,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "drivers/verbs/wc_text.h"
+#include "transport/memory/system_facts.h"
 
 namespace gdr::transport {
 namespace {
@@ -120,12 +120,13 @@ Result<QueuePair> create_queue_pair(const Device& device, ibv_cq* cq, const Queu
   }
   if (raw == nullptr) {
     const int err = errno;
-    return verbs::fail_locking("creating a QP with " + std::to_string(depths.send) + " send and " +
-                                   std::to_string(depths.receive) + " receive requests on " +
-                                   to_string(device) + " failed (the HCA allows " +
-                                   std::to_string(device.hca->max_work_requests()) +
-                                   " requests in a queue)",
-                               err);
+    return fail_making(*device.hca,
+                       "creating a QP with " + std::to_string(depths.send) + " send and " +
+                           std::to_string(depths.receive) + " receive requests on " +
+                           to_string(device) + " failed (the HCA allows " +
+                           std::to_string(device.hca->max_work_requests()) +
+                           " requests in a queue)",
+                       err);
   }
   return QueuePair{.qp = verbs::UniqueQp(raw, {&api}),
                    .number = raw->qp_num,

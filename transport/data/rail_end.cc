@@ -5,7 +5,7 @@
 #include <cstdio>
 
 #include "base/log.h"
-#include "drivers/verbs/wc_text.h"
+#include "transport/memory/system_facts.h"
 
 namespace gdr::transport {
 namespace {
@@ -77,7 +77,8 @@ Result<RailEnd> RailEnd::create(const Device& device, uint32_t rail, const RailS
   ibv_cq* cq = hca.api().create_cq(hca.context(), entries, nullptr, nullptr, 0);
   if (cq == nullptr) {
     const int err = errno;
-    return verbs::fail_locking(
+    return fail_making(
+        hca,
         "creating a CQ of " + std::to_string(entries) + " entries on " + hca.name() + " failed",
         err);
   }

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "base/log.h"
-#include "drivers/verbs/wc_text.h"
 
 namespace gdr::transport {
 namespace {
@@ -157,7 +156,7 @@ Result<verbs::UniqueMr> RegistrationCache::register_region(const Key& key,
   std::snprintf(where, sizeof(where), "registering %zu bytes at %p%s on ", bytes,
                 reinterpret_cast<void*>(key.begin), dmabuf ? " by dma-buf" : "");
   const std::string text = where + device_name_ + " failed";
-  return region.cuda ? fail_errno(Code::kSystem, text, err) : verbs::fail_locking(text, err);
+  return fail_errno(Code::kSystem, text, err);
 }
 
 }  // namespace gdr::transport

@@ -5,7 +5,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "drivers/verbs/wc_text.h"
+#include "transport/memory/system_facts.h"
 
 namespace gdr::transport {
 
@@ -23,8 +23,8 @@ Result<verbs::UniqueMr> register_block(const HcaContext& hca, void* memory, size
   ibv_mr* mr = hca.api().reg_mr(hca.pd(), memory, bytes, kOwnAccess);
   if (mr == nullptr) {
     const int err = errno;
-    return verbs::fail_locking(
-        "registering the transport's own memory on " + hca.name() + " failed", err);
+    return fail_making(hca, "registering the transport's own memory on " + hca.name() + " failed",
+                       err);
   }
   return verbs::UniqueMr(mr, {&hca.api()});
 }

@@ -39,10 +39,13 @@ Status Registrar::register_host(const RegistrationScope& scope, const MemoryRegi
   for (size_t rail = 0; rail < scope.hcas.size(); ++rail) {
     const std::shared_ptr<HcaContext>& hca = scope.hcas[rail];
     if (hca == nullptr) continue;
-    Result<ibv_mr*> mr = hca->registrations().acquire(region, ordering(*hca));
-    while (!mr && scope.make_room(rail, region.bytes, mr.error())) {
-      mr = hca->registrations().acquire(region, ordering(*hca));
-    }
+    const auto acquire = [&] {
+      Result<ibv_mr*> mr = hca->registrations().acquire(region, ordering(*hca));
+      if (!mr) mr.error().text += lack_text(*hca, mr.error().sys_errno);
+      return mr;
+    };
+    Result<ibv_mr*> mr = acquire();
+    while (!mr && scope.make_room(rail, region.bytes, mr.error())) mr = acquire();
     if (!mr && !goes_on_without(scope, rail, mr.error())) return forward_error(mr);
     if (!mr) continue;
     handle->add(rail, hca, *mr, scope.standby(rail));

@@ -8,7 +8,9 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
+#include <utility>
 
 #include "base/unique_fd.h"
 #include "drivers/cuda/cuda_driver.h"
@@ -16,7 +18,8 @@
 namespace gdr::transport {
 namespace {
 
-constexpr int kCapIpcLock = 14;  // CAP_IPC_LOCK of linux/capability.h
+constexpr int kCapIpcLock = 14;                                // CAP_IPC_LOCK of linux/capability.h
+constexpr char kInitialUserNamespace[] = "user:[4026531837]";  // PROC_USER_INIT_INO of Linux
 
 // Returns the number in `base` behind "name:" in a status file, 0 if the file has none.
 uint64_t field(const std::string& status, const std::string& name, int base) {
@@ -73,16 +76,46 @@ std::optional<uint64_t> bar1_bytes(const std::string& pci_id, const std::string&
   return largest;
 }
 
-std::optional<uint64_t> memory_lock_limit(const std::string& status) {
+std::optional<uint64_t> memory_lock_limit(const std::string& status, const std::string& user_ns) {
   rlimit limit{};
   if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return {};
-  if ((field(status, "CapEff", 16) >> kCapIpcLock & 1) != 0) return {};
+  std::error_code ignored;
+  const bool initial = std::filesystem::read_symlink(user_ns, ignored) == kInitialUserNamespace;
+  if (initial && (field(status, "CapEff", 16) >> kCapIpcLock & 1) != 0) return {};
   return limit.rlim_cur;
 }
 
 uint64_t pinned_bytes(const std::string& status) {
   constexpr uint64_t kKibi = 1024;
   return field(status, "VmPin", 10) * kKibi;
+}
+
+std::string lack_text(int err, const std::string& stated, std::optional<uint64_t> lock_limit) {
+  const std::string no_room = "the HCA has no room for more (it states " + stated + ")";
+  const std::string fix =
+      "set GDR_NCCL_STANDBY_RAILS=0, or lower NCCL_IB_QPS_PER_CONNECTION or NCCL_BUFFSIZE";
+  if (err != ENOMEM) return ": " + no_room + ", or a cgroup's rdma.max is reached. Fix: " + fix;
+  if (!lock_limit) return ": " + no_room + ", as memory may be locked without limit. Fix: " + fix;
+  return ". Fix: raise the memory-lock limit of " + std::to_string(*lock_limit / 1024) +
+         " KiB (ulimit -l unlimited; containers: IPC_LOCK); where that does not help, " + no_room +
+         ": " + fix;
+}
+
+// EAGAIN is that of a cgroup's limit (rdmacg_try_charge() of Linux), EOVERFLOW irdma's.
+std::string lack_text(const HcaContext& hca, int err) {
+  if (err != ENOMEM && err != EAGAIN && err != ENOSPC && err != EOVERFLOW) return "";
+  ibv_device_attr attr{};
+  if (hca.api().query_device(hca.context(), &attr) != 0) return "";
+  const std::string stated = "max_qp " + std::to_string(attr.max_qp) + ", max_cq " +
+                             std::to_string(attr.max_cq) + ", max_mr " +
+                             std::to_string(attr.max_mr);
+  return lack_text(err, stated, memory_lock_limit());
+}
+
+tl::unexpected<Error> fail_making(const HcaContext& hca, std::string text, int err) {
+  auto failed = fail_errno(Code::kSystem, std::move(text), err);
+  failed.value().text += lack_text(hca, err);
+  return failed;
 }
 
 bool file_descriptors_exhausted() {

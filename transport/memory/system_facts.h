@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "base/result.h"
 #include "transport/device/hca.h"
 #include "transport/device/peermem.h"
 
@@ -43,13 +44,23 @@ std::optional<uint64_t> bar1_bytes(const std::string& pci_id,
                                    const std::string& sysfs_root = "/sys");
 
 // Returns RLIMIT_MEMLOCK in bytes; unset if it is unlimited or the process has CAP_IPC_LOCK, which
-// exempts it (ib_umem_get in Linux's drivers/infiniband/core/umem.c). `status` is the process's
-// status file, as in proc(5).
-std::optional<uint64_t> memory_lock_limit(const std::string& status = "/proc/self/status");
+// exempts it in the initial user namespace (ib_umem_get in Linux's drivers/infiniband/core/umem.c
+// asks capable()). `status` is the process's status file, as in proc(5), the other one the link
+// that names its user namespace.
+std::optional<uint64_t> memory_lock_limit(const std::string& status = "/proc/self/status",
+                                          const std::string& user_ns = "/proc/self/ns/user");
 
 // Returns the bytes that RDMA registrations of this process hold pinned (VmPin of `status`), which
 // count against RLIMIT_MEMLOCK; 0 if unknown.
 uint64_t pinned_bytes(const std::string& status = "/proc/self/status");
+
+// What a verb lacks that could not make a CQ, a QP or a registration, with a fix, for the end of
+// its error's text; "" where the errno value says nothing of that. Their buffers all count against
+// that limit. Asks the HCA for its limits. The second one: with those known, "max_qp 8192".
+std::string lack_text(const HcaContext& hca, int err);
+std::string lack_text(int err, const std::string& stated, std::optional<uint64_t> lock_limit);
+// Makes the error of that verb.
+tl::unexpected<Error> fail_making(const HcaContext& hca, std::string text, int err);
 
 // Returns whether opening a file fails because the process (EMFILE) or the system (ENFILE) has no
 // file descriptor left. An export of a dma-buf then fails with an error that does not say so.

@@ -30,7 +30,7 @@ TEST_F(StandbyRailsTest, MemoryCannotBeRegistered_IsGivenUpAtBothEndsForGood) {
   const Buffer buffer = pair.sender_buffer(4096);
   EXPECT_NE(buffer.memory->keys[0].lkey, 0u);
   EXPECT_EQ(buffer.memory->keys[1].lkey, 0u);
-  EXPECT_THAT(log.warnings(), is_only_warning_of("fake_s1:1", "ulimit -l"));
+  EXPECT_THAT(log.warnings(), is_only_warning_of("fake_s1:1", "it states max_qp "));
   EXPECT_EQ(connection.registration_scope().hcas[1], nullptr);
   EXPECT_TRUE(pair.poll_until(
       [&] { return contains(pair.recovery_of(*pair.receiver).state_text(), "fake_r1"); }));
@@ -90,7 +90,7 @@ TEST_F(StandbyCreationTest, TablesCannotBeRegistered_ConnectionGoesWithoutTheRai
   create_sender();
   EXPECT_EQ(end_of(*sender).rails, 1);
   EXPECT_STREQ(end_of(*sender).rail[0].hca, "fake_s0");
-  EXPECT_THAT(log.warnings(), is_only_warning_of("fake_s1:1", "ulimit -l"));
+  EXPECT_THAT(log.warnings(), is_only_warning_of("fake_s1:1", "it states max_qp "));
   create_sender();
   EXPECT_EQ(end_of(*sender).rails, 2);
 }

@@ -37,15 +37,27 @@ TEST_F(ProcessLimits, PinnedBytes_AreVmPin) {
   EXPECT_EQ(pinned_bytes("/no-such-folder/status"), 0u);
 }
 
-TEST_F(ProcessLimits, MemoryLock_CountsOnlyWithoutIpcLock) {
+TEST_F(ProcessLimits, MemoryLock_CountsWithoutIpcLockOfTheInitialUserNamespace) {
   rlimit before{};
   ASSERT_EQ(getrlimit(RLIMIT_MEMLOCK, &before), 0);
   rlimit small{64 << 10, before.rlim_max};
   ASSERT_EQ(setrlimit(RLIMIT_MEMLOCK, &small), 0);
   EXPECT_EQ(memory_lock_limit(status(kOrdinary)), uint64_t{64} << 10);
-  EXPECT_EQ(memory_lock_limit(status("CapEff:\t0000000000004000\n")), std::nullopt);
-  EXPECT_EQ(memory_lock_limit(status("CapEff:\t000001ffffffffff\n")), std::nullopt);
+  const fs::path initial = folder.path() / "initial", rootless = folder.path() / "rootless";
+  fs::create_symlink("user:[4026531837]", initial);
+  fs::create_symlink("user:[4026532201]", rootless);
+  for (const char* all : {"CapEff:\t0000000000004000\n", "CapEff:\t000001ffffffffff\n"}) {
+    EXPECT_EQ(memory_lock_limit(status(all), initial), std::nullopt);
+    EXPECT_EQ(memory_lock_limit(status(all), rootless), uint64_t{64} << 10);
+  }
   setrlimit(RLIMIT_MEMLOCK, &before);
+}
+
+TEST(LackText, MemoryLock_ComesFirstOrIsRuledOut) {
+  EXPECT_EQ(lack_text(ENOMEM, "max_qp 3", 64 << 10).find(". Fix: raise the memory-lock limit"), 0u);
+  EXPECT_EQ(lack_text(ENOMEM, "max_qp 3", {}).find(": the HCA has no room for more (it states"),
+            0u);
+  EXPECT_EQ(lack_text(EAGAIN, "max_qp 3", 64 << 10).find("memory"), std::string::npos);
 }
 
 TEST_F(ProcessLimits, Descriptors_AreExhaustedAtTheLimit) {
