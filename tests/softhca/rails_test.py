@@ -344,6 +344,37 @@ class Rails(unittest.TestCase):
                 for output in outputs:
                     self.assertEqual(output.count(": the rail is used again after"), 1, output)
 
+    def warnings(self, runs):
+        """Of each rank of each named run, when it has ended well, but for late data, as on a busy machine."""
+        return {(name, rank): re.findall("NCCL WARN NET/GDR : (?!.* is avoided: )(.*)", output)
+                for name, ranks in runs.items() for rank, output in enumerate(self.outputs(ranks))}
+
+    def start_run(self, hcas, *faults_of_ranks):
+        settings = {"NCCL_NET_GDR_LEVEL": "SYS", "GDR_NCCL_STANDBY_RAILS": "3", "NCCL_IB_TIMEOUT": "11"}
+        return self.start_ranks([self.environment(hcas, faults, **settings) for faults in faults_of_ranks],
+                                seconds=8)
+
+    def test_cause_that_concerns_several_rails_or_comes_again_is_one_warning(self):
+        def standby(**of_each):
+            return [of_each | {"device": f"mlx5_{i}"} for i in (1, 2, 3)]
+
+        hole = standby(kind="packets_lost", at_s=0, from_bytes=1025)
+        refused = standby(kind="modify_qp_refused", errno=110, count=0)
+        flaps = [{"kind": "port_flap", "device": "mlx5_0", "at_s": 1, "down_ms": 300, "up_ms": 3000, "count": 2}]
+        full = {one["device"]: {"max_qp": 1} for one in standby()}
+        missing = r"^mlx5_1:1[^(]* \(likewise mlx5_2:1[^,]*, mlx5_3:1[^)]*\)"
+        expected = {"MTU": missing + " is lost: .*the probe of 4096 bytes failed with RETRY_EXC_ERR",
+                    "refused": missing + ": the standby rail .* is not connected, ",
+                    "max_qp": missing + r": connections go without it .*\(it states max_qp 1, .* Fix: set ",
+                    "flaps": "^mlx5_0:1 <-> .* is lost: .*the port is down"}
+        warnings = self.warnings({
+            "MTU": self.start_run(devices(), hole, hole), "refused": self.start_run(devices(), refused, refused),
+            "max_qp": self.start_run(devices(**full), [], []), "flaps": self.start_run(devices(), flaps, [])})
+        for (name, rank), lines in warnings.items():
+            with self.subTest(name, rank=rank):
+                self.assertEqual(len(lines), 1, lines)
+                self.assertRegex(lines[0], expected[name])
+
     def crossed(self, **settings):
         """Output of two ranks on different rails."""
         return self.outputs(self.start_ranks(

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <limits>
 #include <new>
@@ -191,7 +192,9 @@ void Connection::begin_connecting(ServiceClass service) {
   warn_of_missing_flids();
   service_ = service;
   for (uint32_t i = 0; i < rails_.pair_count(); ++i) {
-    if (is_known_unreachable(i)) (void)exclude(i, {Code::kSystem, kUnreachable});  // never the last
+    if (is_known_unreachable(i)) {
+      (void)exclude(i, {Code::kSystem, kUnreachable, ETIMEDOUT});  // never the last
+    }
     if (is_excluded(i)) continue;
     const QueuePair& pair = rails_.pair(i);
     const RailEnd& rail = rails_[pair.rail];

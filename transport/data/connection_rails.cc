@@ -36,11 +36,12 @@ bool is_lack(int err) {
   return err == EINVAL || err == ENOMEM || err == EAGAIN || err == ENOSPC || err == EOVERFLOW;
 }
 
-// One warning for each port, as its connections fail alike.
-void warn_of_rail(Watcher& watcher, const Device& device, bool stands_by, const Error& why) {
-  const std::string port = to_string(device);
-  const std::string cause = "without rail: " + port;
-  watcher.warn_once(cause, port + missing_rail_text(stands_by) + why.text);
+// doing: what failed, "creating" or "registering".
+void warn_of_rail(Watcher& watcher, const Device& device, bool stands_by, const Error& why,
+                  const std::string& doing = "creating") {
+  const std::string cause = std::string(missing_rail_text(stands_by)) + doing + ", errno " +
+                            std::to_string(why.sys_errno);
+  watcher.warn_of_rail(cause, device, to_string(device), missing_rail_text(stands_by) + why.text);
 }
 
 }  // namespace
@@ -227,24 +228,22 @@ void Connection::drop_unused() {
   excluded_.clear();
 }
 
-// One warning for the standby pairs between two ports, as all nodes name theirs alike.
 void Connection::log_excluded(uint32_t pair, const Error& why, bool warns) const {
-  const auto [local, remote] = ports_of(pair);
   if (!warns || !rails_.pair(pair).standby) {
     // The warning of the loss points to it, so that NCCL_DEBUG=INFO alone shows it.
     GDR_INFO(log::kInit | log::kNet, "%s: queue pair %u is not connected: %s", text().c_str(), pair,
              why.text.c_str());
     return;
   }
-  auto port = [](const wire::RailAddress& rail) {
-    return std::string(rail.hca) + ":" + std::to_string(rail.port);
-  };
-  const std::string ports = port(local) + " and the peers' " + port(remote);
-  watcher_->warn_once("standby pair: " + ports,
-                      text() + ": the standby rail between " + ports +
-                          " is not connected, so that connections fail when their other rails do. "
-                          "It is tried again from time to time. " +
-                          why.text);
+  const Device& device = rails_[rails_.pair(pair).rail].device();
+  const wire::RailAddress& remote = ports_of(pair).second;
+  const std::string rail = to_string(device) + " <-> " + peer_.host + " " + remote.hca + ":" +
+                           std::to_string(remote.port);
+  watcher_->warn_of_rail("not connected, errno " + std::to_string(why.sys_errno), device, rail,
+                         ": the standby rail between these ports is not connected, so that "
+                         "connections fail when their other rails do. It is tried again from time "
+                         "to time. " +
+                             why.text);
 }
 
 std::pair<const wire::RailAddress&, const wire::RailAddress&> Connection::ports_of(
@@ -313,7 +312,7 @@ bool Connection::stands_by(uint32_t rail) const {
 bool Connection::drop_standby(uint32_t rail, const Error& why) const {
   if (recovery_ == nullptr || !stands_by(rail)) return false;
   if (!recovery_->withdraw_rail(rail, why.sys_errno)) return false;
-  warn_of_rail(*watcher_, rails_[rail].device(), /*stands_by=*/true, why);
+  warn_of_rail(*watcher_, rails_[rail].device(), /*stands_by=*/true, why, "registering");
   return true;
 }
 

@@ -30,11 +30,6 @@ std::optional<int> Episodes::warn(const std::string& cause, Clock::time_point no
   return std::exchange(episode.left_out, 0);
 }
 
-void Episodes::end(const std::string& cause) {
-  std::lock_guard lock(mutex_);
-  episodes_.erase(cause);
-}
-
 void write_line(bool warning, const std::string& text, const char* file, int line) {
   const auto level = warning ? log::Level::kWarn : log::Level::kInfo;
   log::write(level, warning ? ~0ul : log::kNet, file, line, "%s", text.c_str());

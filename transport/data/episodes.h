@@ -22,8 +22,6 @@ class Episodes {
   // another effect of what has been counted already.
   std::optional<int> warn(const std::string& cause, Clock::time_point now, int severity = 0,
                           bool counts = true, Clock::duration pause = kMinute);
-  // The cause is over: if it comes again, a warning is due.
-  void end(const std::string& cause);
 
  private:
   struct Episode {

@@ -14,7 +14,14 @@ static_assert(static_cast<int>(LossEffect::kWaits) == kWorstOfAPort);
 // How long losses and returns are collected for one line.
 constexpr std::chrono::seconds kCollected{1};
 
-std::string stays_lost_cause(const std::string& port) { return "stays lost " + port; }
+// NCCL_DEBUG=INFO alone shows the first line of a loss.
+void write_rail_line(bool warns, const std::string& text) {
+  if (warns) {
+    GDR_WARN("%s", text.c_str());
+  } else {
+    GDR_INFO(log::kInit | log::kNet, "%s", text.c_str());
+  }
+}
 
 }  // namespace
 
@@ -59,13 +66,31 @@ void RailLog::late(const std::string& port_name, const std::string& peer,
       left_out_text(*left_out).c_str());
 }
 
-void RailLog::stays_lost(const std::string& port, const std::string& peer,
-                         const std::string& reason) {
-  if (!episodes_.warn(stays_lost_cause(port), now_(), 0, true, Episodes::kForGood)) return;
-  GDR_WARN(
-      "%s <-> %s is still lost, although the port is active; it is tried again from time to time: "
-      "%s",
-      port.c_str(), peer.c_str(), reason.c_str());
+void RailLog::stays_lost(const std::string& port, const std::string& peer, const Error& reason) {
+  // The text of a call that fails names a port.
+  const int err = reason.sys_errno;
+  warn_of("stays lost: " + (err == 0 ? reason.text : std::to_string(err)), port,
+          port + " <-> " + peer,
+          " is still lost, although the port is active; it is tried again from time to time: " +
+              reason.text);
+}
+
+void RailLog::warn_of(const std::string& cause, const std::string& port, const std::string& rail,
+                      const std::string& text) {
+  std::lock_guard lock(mutex_);
+  add(cause, port, rail, text);
+  update_deadline();
+}
+
+void RailLog::add(const std::string& name, const std::string& port, const std::string& rail,
+                  const std::string& text) {
+  Cause& cause = causes_[name];
+  if (!cause.ports.insert(port).second) return write_rail_line(false, rail + text);
+  if (cause.due.empty()) {
+    cause.since = now_();
+    cause.text = text;
+  }
+  cause.due.emplace(port, rail);
 }
 
 void RailLog::write(Clock::time_point now) {
@@ -77,6 +102,9 @@ void RailLog::write(Clock::time_point now) {
     if (due || back) write_losses(name, port);
     if (back) write_return(name, port);
   }
+  for (auto& [name, cause] : causes_) {
+    if (!cause.due.empty() && now >= deadline_of(cause)) write_cause(cause);
+  }
   update_deadline();
 }
 
@@ -86,7 +114,29 @@ void RailLog::update_deadline() {
     for (const auto& [effect, loss] : port.losses) next = std::min(next, loss.since + kCollected);
     if (port.back) next = std::min(next, port.back->since + kCollected);
   }
+  for (const auto& [name, cause] : causes_) next = std::min(next, deadline_of(cause));
   deadline_.store(next.time_since_epoch().count(), std::memory_order_relaxed);
+}
+
+Clock::time_point RailLog::deadline_of(const Cause& cause) {
+  if (cause.due.empty()) return Clock::time_point::max();
+  return std::max(cause.since + kCollected, cause.not_before);
+}
+
+// What is written earlier than it is due, as the process may end, is a warning only if that may be.
+void RailLog::write_cause(Cause& cause) {
+  std::string first, others;
+  for (const auto& [port, rail] : std::exchange(cause.due, {})) {
+    if (first.empty()) {
+      first = rail;
+    } else {
+      others += (others.empty() ? " (likewise " : ", ") + rail;
+    }
+  }
+  if (!others.empty()) others += ")";
+  const bool warns = now_() >= cause.not_before;
+  if (warns) cause.not_before = now_() + Episodes::kMinute;
+  write_rail_line(warns, first + others + cause.text);
 }
 
 // Other connections may lose a rail later that is lost already.
@@ -99,12 +149,11 @@ void RailLog::write_losses(const std::string& name, Port& port) {
     } else if (!again) {
       continue;
     }
-    const std::string text = loss.all.text(left_out.value_or(0));
-    if (left_out) {
-      GDR_WARN("%s", text.c_str());
+    const std::string rails = loss.all.rails_text(), text = loss.all.text(left_out.value_or(0));
+    if (left_out && loss.all.stood_by()) {
+      add("lost: " + loss.all.first_cause_text(), name, rails, text.substr(rails.size()));
     } else {
-      GDR_INFO(log::kInit | log::kNet, "%s",
-               text.c_str());  // NCCL_DEBUG=INFO alone shows the first
+      write_rail_line(left_out.has_value(), text);
     }
   }
 }
@@ -112,7 +161,17 @@ void RailLog::write_losses(const std::string& name, Port& port) {
 void RailLog::write_return(const std::string& name, Port& port) {
   const Return back = *std::exchange(port.back, std::nullopt);
   port.is_lost = false;
-  episodes_.end(stays_lost_cause(name));
+  for (auto& [text, cause] : causes_) {
+    cause.ports.erase(name);
+    const auto due = cause.due.find(name);
+    if (due == cause.due.end()) continue;
+    if (now_() >= cause.not_before) {
+      write_cause(cause);
+    } else {
+      write_rail_line(false, due->second + cause.text);
+      cause.due.erase(due);
+    }
+  }
   const auto away = std::chrono::duration_cast<std::chrono::milliseconds>(back.away);
   GDR_INFO(log::kInit | log::kNet, "%s <-> %s: the rail is used again after %s", name.c_str(),
            ports_text(back.peers).c_str(), seconds_text(away).c_str());

@@ -1,6 +1,6 @@
-// The log lines about rails that are lost and return: one warning when a port of this node loses
-// its rails, whatever the number of connections and peers that it concerns, and one INFO line when
-// they are used again.
+// The log lines about rails that are missing, are lost and return: one warning when a port of this
+// node loses its rails, whatever the number of connections and peers that it concerns, one for all
+// standby rails that one cause keeps away, and one INFO line when rails are used again.
 #pragma once
 
 #include <atomic>
@@ -9,6 +9,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -39,9 +40,14 @@ class RailLog {
   // so much. Warned of at once, and for each port every kLateEpisode at most.
   void late(const std::string& port, const std::string& peer, std::chrono::milliseconds lateness);
   static constexpr std::chrono::minutes kLateEpisode{10};
-  // A rail of an active port has not returned for long. Warned of at once, and once until one of
-  // the port's rails returns.
-  void stays_lost(const std::string& port, const std::string& peer, const std::string& reason);
+  // A rail of an active port has not returned for long: see warn_of().
+  void stays_lost(const std::string& port, const std::string& peer, const Error& reason);
+  // What else keeps a rail of a port away: "mlx5_1:1", or "mlx5_1:1 <-> nodeB mlx5_3:1". Ports with
+  // the same cause are collected for a second, and until the last warning of that cause is a minute
+  // old, for one warning that lists their rails, with the text of the first. A port is warned of
+  // once for a cause until one of its rails returns. cause: names no port.
+  void warn_of(const std::string& cause, const std::string& port, const std::string& rail,
+               const std::string& text);
   // Writes what has been collected for a second. Called at deadline(), or some time later.
   void on_tick() { write(now_()); }
   Clock::time_point deadline() const {
@@ -69,10 +75,21 @@ class RailLog {
     std::map<std::string, Clock::time_point> lost_peers;  // that are not reached yet, since when
     bool is_lost = false;                                 // no rail of it has returned since
   };
+  // What warn_of() is called for.
+  struct Cause {
+    Clock::time_point since, not_before;  // the first of `due`; the next warning
+    std::string text;
+    std::map<std::string, std::string> due;  // rails to be warned of, by port
+    std::set<std::string> ports;             // of those, and of those that were warned of
+  };
 
   void write(Clock::time_point now);
   void write_losses(const std::string& name, Port& port);
   void write_return(const std::string& name, Port& port);
+  void add(const std::string& cause, const std::string& port, const std::string& rail,
+           const std::string& text);
+  void write_cause(Cause& cause);
+  static Clock::time_point deadline_of(const Cause& cause);
   void update_deadline();
 
   Episodes& episodes_;
@@ -80,6 +97,7 @@ class RailLog {
   std::atomic<Clock::rep> deadline_{Clock::duration::max().count()};
   std::mutex mutex_;                   // guards all that follows
   std::map<std::string, Port> ports_;  // by RailLoss::port
+  std::map<std::string, Cause> causes_;
 };
 
 }  // namespace gdr::transport

@@ -70,7 +70,7 @@ struct RecoveryHooks {
       rail_late = nullptr;
   // A rail has not returned for a minute or more although its port is active: to be logged
   // likewise, once until it does. reason: with its fix. port and peer: as in RailLoss. May be null.
-  std::function<void(const std::string& port, const std::string& peer, const std::string& reason)>
+  std::function<void(const std::string& port, const std::string& peer, const Error& reason)>
       rail_stays_lost = nullptr;
   // A pair on a port of this end, "mlx5_0:1", was lost or is late: the port's hardware counters may
   // show why. May be null.
@@ -428,7 +428,7 @@ class Recovery {
   RailLoss describe_loss(uint32_t index, const MovedWork* moved) const;
   std::vector<std::string> usable_ports(uint32_t but) const;
   bool is_explained(uint32_t index) const;
-  void log_failed_revival(uint32_t index, const std::string& reason, Clock::time_point now);
+  void log_failed_revival(uint32_t index, const Error& reason, Clock::time_point now);
   void log_return(uint32_t index);
   void fail(Code code, const std::string& what);
 

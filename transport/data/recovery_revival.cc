@@ -66,7 +66,7 @@ void Recovery::revive(uint32_t index, Clock::time_point now, SlowPaths& slow,
   const Clock::duration took = Clock::now() - began;
   if (!revived) {
     slow.on_failure(io_.path_text(index), now + took, took);
-    log_failed_revival(index, revived.error().text, now + took);
+    log_failed_revival(index, revived.error(), now + took);
     return pair.agreement.on_revival_failed(now + took);
   }
   slow.on_success(io_.path_text(index));

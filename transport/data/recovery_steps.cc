@@ -100,7 +100,7 @@ void Recovery::note_loss(uint32_t index, Clock::time_point now) {
     // It was not used since the last loss.
     const PairAgreement& lost = pair.agreement;
     const std::string text = failed_return_text(lost.cause(), lost.peer_cause());
-    return log_failed_revival(index, text, now);
+    return log_failed_revival(index, {Code::kRemote, text}, now);
   }
   pair.unused_since = now;
   std::atomic<uint64_t>& losses = counters_[io_.rail(index)].losses;
@@ -204,8 +204,7 @@ bool Recovery::is_explained(uint32_t index) const {
 
 // Once until the pair is used again: it is tried again and again. Where the peer's port is down,
 // its loss has been logged with that.
-void Recovery::log_failed_revival(uint32_t index, const std::string& reason,
-                                  Clock::time_point now) {
+void Recovery::log_failed_revival(uint32_t index, const Error& reason, Clock::time_point now) {
   Pair& pair = pairs_[index];
   const bool port_down = port_down_[io_.rail(index)] ||
                          (pair.agreement.peer_cause().reason == wire::PairReason::kPortDown &&
@@ -215,7 +214,7 @@ void Recovery::log_failed_revival(uint32_t index, const std::string& reason,
   }
   if (std::exchange(pair.revival_logged, true)) return;
   GDR_INFO(log::kNet, "%s is not usable again yet: %s", io_.path_text(index).c_str(),
-           reason.c_str());
+           reason.text.c_str());
 }
 
 void Recovery::log_return(uint32_t index) {

@@ -246,9 +246,11 @@ std::string RailLosses::causes_text() const {
   return text;
 }
 
+std::string RailLosses::rails_text() const { return port_ + " <-> " + ports_text(peers_); }
+
 std::string RailLosses::text(int left_out) const {
   const LikelyCause likely = likely_cause(causes_[0].cause, causes_[0].host);
-  std::string text = port_ + " <-> " + ports_text(peers_) + " is lost: " + causes_text();
+  std::string text = rails_text() + " is lost: " + causes_text();
   text += effect_text() + left_out_text(left_out) + ". ";
   if (!likely.text.empty()) text += "Likely cause: " + likely.text + ". ";
   return text + return_text() + ". Fix: " + likely.fix;

@@ -63,7 +63,14 @@ class RailLosses {
  public:
   void add(const RailLoss& loss);
 
-  // The text of all for the log. left_out: see Episodes.
+  // Whether the rail carried nothing, as others were usable.
+  bool stood_by() const { return connections_.empty() && effect_ == LossEffect::kGoesOn; }
+  // The one that most likely explains the others.
+  std::string first_cause_text() const { return to_string(causes_[0].cause); }
+  // "mlx5_0:1 <-> nodeB mlx5_3:1 and 11 other ports".
+  std::string rails_text() const;
+
+  // The text of all for the log, which begins with rails_text(). left_out: see Episodes.
   // Example: "mlx5_0:1 <-> nodeB mlx5_3:1 and 11 other ports is lost: the port is down; 8
   // connections go on over mlx5_1:1 (standby), which takes over 96 chunks of 50331648 bytes in all.
   // Likely cause: ... . It is used again when it returns; until then 8 connections have no

@@ -146,6 +146,13 @@ void Watcher::remove(const PeerLink* link) {
   if (was_last) log_what_is_left();
 }
 
+// The thread may sleep until there is a link, which is added without waking it.
+void Watcher::warn_of_rail(const std::string& cause, const Device& device, const std::string& rail,
+                           const std::string& text) {
+  rails_.warn_of(cause, to_string(device), rail, text);
+  wake_up();
+}
+
 void Watcher::each_second(std::function<bool()> task) {
   bool sleeps;
   {
@@ -238,8 +245,9 @@ bool Watcher::run_once() {
   if (now >= reopen_port_.deadline()) take_reopened(now);
   if (now >= std::min(next_tick_, next_deadline_)) tick(now);
   if (now >= rails_.deadline()) rails_.on_tick();
-  // Behind the warning of the loss, which waits for those of other connections.
-  if (rails_.deadline() == Clock::time_point::max()) log_moved_counters({});
+  // Behind the warning of the loss, which waits for those of other connections. One that is due
+  // later waits for the end of a minute.
+  if (rails_.deadline() > now + kTick) log_moved_counters({});
   return true;
 }
 
@@ -247,7 +255,8 @@ int Watcher::wait_milliseconds() {
   {
     std::lock_guard lock(mutex_);
     const bool reopens = reopen_port_.deadline() != Clock::time_point::max();
-    if (links_.empty() && task_ == nullptr && !reopens) return -1;
+    const bool warns = rails_.deadline() != Clock::time_point::max();
+    if (links_.empty() && task_ == nullptr && !reopens && !warns) return -1;
   }
   const Clock::time_point next = std::min(
       {next_tick_, next_deadline_, next_recovery_, rails_.deadline(), reopen_port_.deadline()});

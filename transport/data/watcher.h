@@ -98,6 +98,9 @@ class Watcher {
   void warn_once(const std::string& cause, const std::string& text) {
     failures_.warn_once(cause, text);
   }
+  // RailLog::warn_of, for `rail` at `device`.
+  void warn_of_rail(const std::string& cause, const Device& device, const std::string& rail,
+                    const std::string& text);
   // FailureLog::note_once.
   void note_once(const std::string& cause, const std::string& text) {
     failures_.note_once(cause, text);

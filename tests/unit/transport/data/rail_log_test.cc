@@ -35,6 +35,11 @@ struct RailLogTest : testing::Test {
     log.on_tick();
   }
   void lose() { lose(loss()); }
+  void stays_lost(const std::string& port, const std::string& peer, const Error& why) {
+    log.stays_lost(port, peer, why);
+    now += seconds(1);
+    log.on_tick();
+  }
   void use_again(const std::string& port = "rail", const std::string& peer = "b peer") {
     for (size_t i = 0; i < sizeof(connections); ++i) log.returned(port, peer);
     now += seconds(1);
@@ -262,9 +267,10 @@ TEST_F(RailLogTest, RailIsLate_IsWarnedOfEveryTenMinutes) {
 
 TEST_F(RailLogTest, RailStaysLost_IsWarnedOfOnceUntilItReturns) {
   lose();
-  for (int i = 0; i < 2; ++i) log.stays_lost("rail", "b peer", "the reason. Fix: the fix");
+  const Error why{Code::kSystem, "the reason. Fix: the fix", ENODEV};
+  for (int i = 0; i < 2; ++i) stays_lost("rail", "b peer", why);
   now += std::chrono::hours(2);
-  log.stays_lost("rail", "c peer", "the reason");
+  stays_lost("rail", "c peer", why);
   EXPECT_EQ(lines
                 .warnings("rail <-> b peer is still lost, although the port is active; it is tried "
                           "again from time to time: the reason. Fix: the fix")
@@ -272,8 +278,28 @@ TEST_F(RailLogTest, RailStaysLost_IsWarnedOfOnceUntilItReturns) {
             1u);
   EXPECT_EQ(lines.warnings("is still lost").size(), 1u);
   use_again();
-  log.stays_lost("rail", "b peer", "the reason");
+  stays_lost("rail", "b peer", why);
   EXPECT_EQ(lines.warnings("is still lost").size(), 2u);
+}
+
+TEST_F(RailLogTest, StandbyRailsAreLostForOneCause_OneWarningAMinuteListsThem) {
+  RailLoss made = loss();
+  made.stands_by = true;
+  log.lost(made);
+  for (const char* port : {"other", "rail", "third", "fourth"}) {
+    made.port = port;
+    lose(made);
+  }
+  ASSERT_EQ(lines.warnings("other <-> b peer (likewise rail <-> b peer) is lost: the ").size(), 1u);
+  use_again("third");
+  EXPECT_EQ(lines.warnings().size(), 1u) << "neither a return nor the others' losses are another";
+  EXPECT_EQ(lines.lines("third <-> b peer is lost: the port is down").size(), 1u);
+  now += seconds(58);
+  log.on_tick();
+  EXPECT_EQ(lines.warnings("fourth <-> b peer is lost: ").size(), 1u);
+  now += std::chrono::minutes(2);
+  log.flush();
+  EXPECT_EQ(lines.warnings().size(), 2u);
 }
 
 }  // namespace

@@ -63,15 +63,14 @@ struct RecoveringEnd {
                      .host = described().host};
     recovery.emplace(
         PairIo(std::move(set_up)), true,
-        RecoveryHooks{
-            [this] { ++wakes; }, [this](const RailLoss& loss) { log_loss(loss); },
-            [this](const std::string& port, const std::string& peer) {
-              returns.push_back(port + " <-> " + peer);
-            },
-            nullptr,
-            [this](const std::string&, const std::string& peer, const std::string& reason) {
-              stays_lost.push_back(peer + ": " + reason);
-            }});
+        RecoveryHooks{[this] { ++wakes; }, [this](const RailLoss& loss) { log_loss(loss); },
+                      [this](const std::string& port, const std::string& peer) {
+                        returns.push_back(port + " <-> " + peer);
+                      },
+                      nullptr,
+                      [this](const std::string&, const std::string& peer, const Error& reason) {
+                        stays_lost.push_back(peer + ": " + reason.text);
+                      }});
     PeerLinkOptions link_options;
     link_options.on_statement = [this](const wire::PairStatement& statement) {
       if (socket_works) recovery->on_statement(statement);

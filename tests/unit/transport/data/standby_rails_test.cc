@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 
 #include <cerrno>
+#include <thread>
 
 #include "tests/fakes/recorded_log.h"
 #include "tests/unit/transport/rails_pair.h"
@@ -19,6 +20,14 @@ auto is_only_warning_of(const std::string& port, const std::string& reason) {
   return ElementsAre(AllOf(HasSubstr(port), HasSubstr("standby rail"), HasSubstr(reason)));
 }
 
+// What is warned of is collected for a second.
+std::vector<std::string> awaited_warnings(const RecordedLog& log) {
+  for (int i = 0; i < 1000 && log.warnings().empty(); ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return log.warnings();
+}
+
 struct StandbyRailsTest : testing::Test {
   RecordedLog log;
 };
@@ -30,7 +39,7 @@ TEST_F(StandbyRailsTest, MemoryCannotBeRegistered_IsGivenUpAtBothEndsForGood) {
   const Buffer buffer = pair.sender_buffer(4096);
   EXPECT_NE(buffer.memory->keys[0].lkey, 0u);
   EXPECT_EQ(buffer.memory->keys[1].lkey, 0u);
-  EXPECT_THAT(log.warnings(), is_only_warning_of("fake_s1:1", "it states max_qp "));
+  EXPECT_THAT(awaited_warnings(log), is_only_warning_of("fake_s1:1", "it states max_qp "));
   EXPECT_EQ(connection.registration_scope().hcas[1], nullptr);
   EXPECT_TRUE(pair.poll_until(
       [&] { return contains(pair.recovery_of(*pair.receiver).state_text(), "fake_r1"); }));
@@ -90,16 +99,9 @@ TEST_F(StandbyCreationTest, TablesCannotBeRegistered_ConnectionGoesWithoutTheRai
   create_sender();
   EXPECT_EQ(end_of(*sender).rails, 1);
   EXPECT_STREQ(end_of(*sender).rail[0].hca, "fake_s0");
-  EXPECT_THAT(log.warnings(), is_only_warning_of("fake_s1:1", "it states max_qp "));
+  EXPECT_THAT(awaited_warnings(log), is_only_warning_of("fake_s1:1", "it states max_qp "));
   create_sender();
   EXPECT_EQ(end_of(*sender).rails, 2);
-}
-
-TEST_F(StandbyCreationTest, QueuesCannotBeCreated_ConnectionGoesWithoutTheRail) {
-  verbs.fail_call(Call::kCreateCq, ENOMEM, /*skip=*/1);
-  create_sender();
-  EXPECT_EQ(end_of(*sender).rails, 1);
-  EXPECT_THAT(log.warnings(), is_only_warning_of("fake_s1:1", "creating a CQ"));
 }
 
 TEST_F(StandbyCreationTest, NoRailCanBeCreated_ErrorNamesTheActiveOneWithoutAWarning) {
@@ -119,7 +121,8 @@ TEST_F(StandbyCreationTest, LittleMemoryIsLeftToLock_ConnectionGoesWithoutTheRai
   EXPECT_EQ(end_of(*sender).rails, 1);
   EXPECT_EQ(end_of(*sender).flags & wire::kEndRecovers, 0);
   EXPECT_EQ(verbs.queue_pairs()[qp_number(*sender)].max_send_wr, 127u);
-  EXPECT_THAT(log.warnings(), is_only_warning_of("fake_s1:1", "less than 1 MiB would be left"));
+  EXPECT_THAT(awaited_warnings(log),
+              is_only_warning_of("fake_s1:1", "less than 1 MiB would be left"));
   for (int i = 0; i < 8; ++i) {
     create_sender();
     EXPECT_EQ(end_of(*sender).rails, 2);
@@ -260,7 +263,8 @@ TEST_F(UnreachableStandbyTest,
   EXPECT_TRUE(second->connect(end_of(*sender)).value());
   EXPECT_EQ(second->connection().rails().pair(0).qp->state, IBV_QPS_RTS);
   EXPECT_EQ(second->connection().rails().pair(1).qp->state, IBV_QPS_INIT);
-  EXPECT_THAT(log.warnings(), is_only_warning_of("fake_r1:1 and the peers' fake_s1:1", "resolved"));
+  EXPECT_THAT(awaited_warnings(log),
+              is_only_warning_of("fake_s1:1: the standby rail between", "resolved"));
 }
 
 // Two nodes that are down say nothing about the others of the subnet once one of these is reached.
@@ -288,7 +292,8 @@ TEST_F(UnreachableStandbyTest, PairIsNotConnected_OnlyItsEndWarns) {
   keep_links();
   EXPECT_TRUE(loses("fake_s1"));
   EXPECT_TRUE(poll_until([&] { return !log.lines("fake_r1:1 is lost: ").empty(); }));
-  EXPECT_THAT(log.warnings(), is_only_warning_of("fake_r1:1 and the peers' fake_s1:1", "resolved"));
+  EXPECT_THAT(awaited_warnings(log),
+              is_only_warning_of("fake_s1:1: the standby rail between", "resolved"));
 }
 
 }  // namespace
