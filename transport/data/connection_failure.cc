@@ -17,17 +17,6 @@ constexpr char kProbeFailed[] =
 // a flush takes microseconds, a copy milliseconds unless the GPU is busy with something else.
 constexpr std::chrono::seconds kLocalWork{3};
 
-void warn_of_former_address(Watcher& watcher, const wire::RailAddress& former) {
-  const std::string text =
-      to_string(former) + " is no longer an address of the port, but connections were made with it";
-  watcher.warn_once(text,
-                    text +
-                        ": packets to it may be lost. Likely cause: the subnet manager, or on "
-                        "RoCE DHCP, has changed it. Fix: keep the addresses of ports while "
-                        "jobs run, or let connections have standby rails "
-                        "(GDR_NCCL_STANDBY_RAILS), which take over");
-}
-
 }  // namespace
 
 // Why a failure that another rail could have survived ends the connection; "" for other failures.
@@ -126,15 +115,10 @@ Code Connection::surface_failure() {
 }
 
 // The peer's packets go on to the former address. Where connections recover, it learns the present
-// one (PairStatement::address). Firmware may not answer, for which the call of NCCL's does not
-// wait.
+// one (PairStatement::address), and the warning of the loss names the former one.
 void Connection::warn_of_changed_addresses() const {
   if (recovers() || link_->peer_gone()) return;
-  for (const RailEnd& rail : rails_) {
-    watcher_->call([watcher = watcher_, device = rail.device(), former = rail.address()] {
-      if (!has_address(device, former)) warn_of_former_address(*watcher, former);
-    });
-  }
+  for (const RailEnd& rail : rails_) watcher_->check_address(rail.device(), rail.address());
 }
 
 // Before the call returns, as NCCL may end the process then.

@@ -144,7 +144,9 @@ class PairAgreement {
   // end, that one's cause.
   const PairCause& cause() const { return cause_; }
   const PairCause& peer_cause() const { return peer_cause_; }
-  // Of the peer's port, as the peer has stated it last.
+  // Of this end's port, when the QP was connected last; of the peer's, as the peer has stated it
+  // last.
+  const wire::PortAddress& address() const { return address_; }
   const wire::PortAddress& peer_address() const {
     return peer_serial_ == 0 ? connected_to_ : peer_address_;
   }

@@ -93,6 +93,19 @@ void RailLog::add(const std::string& name, const std::string& port, const std::s
   cause.due.emplace(port, rail);
 }
 
+bool RailLog::asks_for_address(const std::string& port, const std::string& address) {
+  std::lock_guard lock(mutex_);
+  return ports_[port].addresses.insert(address).second;
+}
+
+void RailLog::address_is_former(const std::string& name, const std::string& address) {
+  std::lock_guard lock(mutex_);
+  Port& port = ports_[name];
+  for (auto& [effect, loss] : port.losses) loss.all.set_former_address(address);
+  if (!port.losses.empty()) return;
+  write_line(episodes_.warn("former address", now_()).has_value(), address + former_address_text());
+}
+
 void RailLog::write(Clock::time_point now) {
   std::lock_guard lock(mutex_);
   for (auto& [name, port] : ports_) {
@@ -156,6 +169,7 @@ void RailLog::write_losses(const std::string& name, Port& port) {
       write_rail_line(left_out.has_value(), text);
     }
   }
+  port.addresses.clear();
 }
 
 void RailLog::write_return(const std::string& name, Port& port) {

@@ -48,6 +48,11 @@ class RailLog {
   // once for a cause until one of its rails returns. cause: names no port.
   void warn_of(const std::string& cause, const std::string& port, const std::string& rail,
                const std::string& text);
+  // A port may have lost rails as it no longer has that address, "mlx5_0:1 lid 5". Whether that is
+  // to be found out: not if it is already.
+  bool asks_for_address(const std::string& port, const std::string& address);
+  // It is so. The warning of the losses says it; where none is due, it is a warning itself.
+  void address_is_former(const std::string& port, const std::string& address);
   // Writes what has been collected for a second. Called at deadline(), or some time later.
   void on_tick() { write(now_()); }
   Clock::time_point deadline() const {
@@ -74,6 +79,7 @@ class RailLog {
     // Written.
     std::map<std::string, Clock::time_point> lost_peers;  // that are not reached yet, since when
     bool is_lost = false;                                 // no rail of it has returned since
+    std::set<std::string> addresses;                      // that were asked for
   };
   // What warn_of() is called for.
   struct Cause {

@@ -75,6 +75,9 @@ struct RecoveryHooks {
   // A pair on a port of this end, "mlx5_0:1", was lost or is late: the port's hardware counters may
   // show why. May be null.
   std::function<void(const std::string& port)> port_suspected = nullptr;
+  // A rail was lost, maybe since its port does not have that address any more. May be null.
+  std::function<void(const Device& device, const wire::RailAddress& address)> address_suspected =
+      nullptr;
 };
 
 // Shared by the data path and the watcher of one connection. Thread-safe by a mutex, which the data

@@ -146,8 +146,14 @@ void Recovery::log_loss(uint32_t index, const MovedWork* moved) {
             link_->description().c_str(), index, io_.port_text(index).c_str(),
             to_string(pairs_[index].agreement.cause()).c_str(),
             moved == nullptr ? "not known yet" : to_string(*moved).c_str());
-  hooks_.rail_lost(describe_loss(index, moved));
-  if (hooks_.port_suspected) hooks_.port_suspected(io_.port_text(index));
+  const RailLoss loss = describe_loss(index, moved);
+  hooks_.rail_lost(loss);
+  if (hooks_.port_suspected) hooks_.port_suspected(loss.port);
+  if (hooks_.address_suspected && blames_the_path(loss)) {
+    const RailEnd& rail = io_.rails()[io_.rail(index)];
+    hooks_.address_suspected(rail.device(),
+                             at_address(rail.address(), pairs_[index].agreement.address()));
+  }
 }
 
 RailLoss Recovery::describe_loss(uint32_t index, const MovedWork* moved) const {

@@ -12,6 +12,11 @@
 namespace gdr::transport {
 namespace {
 
+constexpr char kFormerAddress[] =
+    " is no longer an address of the port, but connections were made with it";
+constexpr char kAddressChange[] = "the subnet manager, or on RoCE DHCP, has changed it";
+constexpr char kKeepAddresses[] = "keep the addresses of ports while jobs run";
+
 // Whether the peer found the cause. LostPair and RailLoss have both ends' causes.
 template <class Loss>
 bool is_peers(const Loss& loss) {
@@ -202,6 +207,18 @@ std::string ports_text(const std::vector<std::string>& ports) {
   return ports[0] + " and " + counted(ports.size() - 1, "other port");
 }
 
+std::string former_address_text() {
+  return std::string(kFormerAddress) +
+         ": packets to it may be lost. Likely cause: " + kAddressChange +
+         ". Fix: " + kKeepAddresses +
+         ", or let connections have standby rails (GDR_NCCL_STANDBY_RAILS), which take over";
+}
+
+bool blames_the_path(const RailLoss& loss) {
+  const wire::PairReason reason = origin(loss).reason;
+  return reason == wire::PairReason::kCompletion || reason == wire::PairReason::kProbe;
+}
+
 void RailLosses::add(const RailLoss& loss) {
   port_ = loss.port;
   add_once(&peers_, loss.peer);
@@ -249,8 +266,12 @@ std::string RailLosses::causes_text() const {
 std::string RailLosses::rails_text() const { return port_ + " <-> " + ports_text(peers_); }
 
 std::string RailLosses::text(int left_out) const {
-  const LikelyCause likely = likely_cause(causes_[0].cause, causes_[0].host);
+  LikelyCause likely = likely_cause(causes_[0].cause, causes_[0].host);
   std::string text = rails_text() + " is lost: " + causes_text();
+  if (!former_address_.empty()) {
+    likely = {1, kAddressChange, kKeepAddresses};
+    text += "; " + former_address_ + kFormerAddress;
+  }
   text += effect_text() + left_out_text(left_out) + ". ";
   if (!likely.text.empty()) text += "Likely cause: " + likely.text + ". ";
   return text + return_text() + ". Fix: " + likely.fix;

@@ -153,6 +153,16 @@ void Watcher::warn_of_rail(const std::string& cause, const Device& device, const
   wake_up();
 }
 
+// Firmware may not answer. Where the port is down, that is the cause.
+void Watcher::check_address(const Device& device, const wire::RailAddress& address) {
+  const std::string port = to_string(device), text = to_string(address);
+  if (!rails_.asks_for_address(port, text)) return;
+  call([this, device, address, port, text] {
+    const bool active = device.hca->port_states().is_active(device.port, Clock::now());
+    if (active && !has_address(device, address)) rails_.address_is_former(port, text);
+  });
+}
+
 void Watcher::each_second(std::function<bool()> task) {
   bool sleeps;
   {
@@ -419,7 +429,8 @@ RecoveryHooks Watcher::recovery_hooks() {
           .rail_returned = std::bind_front(&RailLog::returned, &rails_),
           .rail_late = std::bind_front(&RailLog::late, &rails_),
           .rail_stays_lost = std::bind_front(&RailLog::stays_lost, &rails_),
-          .port_suspected = std::bind_front(&MovedCounters::read_soon, &moved_counters_)};
+          .port_suspected = std::bind_front(&MovedCounters::read_soon, &moved_counters_),
+          .address_suspected = std::bind_front(&Watcher::check_address, this)};
 }
 
 std::vector<std::shared_ptr<Recovery>> Watcher::recoveries() {

@@ -101,6 +101,9 @@ class Watcher {
   // RailLog::warn_of, for `rail` at `device`.
   void warn_of_rail(const std::string& cause, const Device& device, const std::string& rail,
                     const std::string& text);
+  // Has it found out whether the port still has an address that connections were made with, which
+  // is warned of where it does not.
+  void check_address(const Device& device, const wire::RailAddress& address);
   // FailureLog::note_once.
   void note_once(const std::string& cause, const std::string& text) {
     failures_.note_once(cause, text);

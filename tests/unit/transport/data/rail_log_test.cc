@@ -302,5 +302,18 @@ TEST_F(RailLogTest, StandbyRailsAreLostForOneCause_OneWarningAMinuteListsThem) {
   EXPECT_EQ(lines.warnings().size(), 2u);
 }
 
+TEST_F(RailLogTest, PortHasNoMoreItsAddress_TheLossOrElseAWarningNamesIt) {
+  log.lost(loss());
+  EXPECT_TRUE(log.asks_for_address("rail", "rail lid 5"));
+  EXPECT_FALSE(log.asks_for_address("rail", "rail lid 5"));
+  log.address_is_former("rail", "rail lid 5");
+  lose();
+  const std::string text = "rail lid 5 is no longer an address of the port, but connections were";
+  EXPECT_EQ(lines.warnings("is lost: the port is down; " + text).size(), 1u);
+  EXPECT_TRUE(log.asks_for_address("rail", "rail lid 5"));
+  for (int i = 0; i < 2; ++i) log.address_is_former("rail", "rail lid 5");
+  EXPECT_EQ(lines.warnings().size(), 2u);
+}
+
 }  // namespace
 }  // namespace gdr::transport
