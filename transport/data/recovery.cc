@@ -67,7 +67,9 @@ std::optional<PairNews> Recovery::next_news() {
         pair.known = Known::kUsing;
         break;
     }
-    return PairNews{*kind, i, pair.agreement.epoch(), pair.agreement.peer_arrived()};
+    PairNews now{*kind, i, pair.agreement.epoch(), pair.agreement.peer_arrived()};
+    if (pair.missed) now = {*kind, i, pair.missed->epoch, pair.missed->arrived};
+    return now;
   }
   has_news_.store(false, std::memory_order_release);
   set_attention();
@@ -85,8 +87,10 @@ std::optional<PairNews::Kind> Recovery::news_of(const Pair& pair) {
   const PairAgreement& agreement = pair.agreement;
   const bool uses = pair.known == Known::kUsing || pair.known == Known::kReceives;
   const bool waits = pair.known == Known::kFinished || pair.known == Known::kReceives;
-  if (uses && agreement.lost()) return PairNews::Kind::kLost;
-  if (pair.known == Known::kLost && agreement.recovered()) return PairNews::Kind::kAgreed;
+  if (uses && (agreement.lost() || pair.missed)) return PairNews::Kind::kLost;
+  if (pair.known == Known::kLost && (agreement.recovered() || pair.missed)) {
+    return PairNews::Kind::kAgreed;
+  }
   if (waits && agreement.usable()) return PairNews::Kind::kReturned;
   return {};
 }
@@ -104,8 +108,11 @@ void Recovery::finish(uint32_t index, const MovedWork& moved) {
   if (closed_) return;
   Pair& pair = pairs_[index];
   pair.known = Known::kFinished;
-  pair.agreement.on_taken_over(moved.chunks > 0);
-  log_loss(index, &moved);
+  if (!pair.missed) {
+    pair.agreement.on_taken_over(moved.chunks > 0);
+    log_loss(index, &moved);
+  }
+  pair.missed.reset();
   run(now());
 }
 

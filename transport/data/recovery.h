@@ -310,6 +310,7 @@ class Recovery {
     explicit Pair(PairAgreement a) : agreement(a) {}
     PairAgreement agreement;
     Known known = Known::kUsing;
+    std::optional<PairNews> missed;    // kAgreed, as it was at act_for_data_path()
     bool stopping = false;             // stop() is to move the QP to ERROR, or does
     bool stopped = false;              // it is in ERROR, in this epoch
     bool flush_seen = false;           // receiver: all arrivals are counted
@@ -390,6 +391,8 @@ class Recovery {
   void stop_again(uint32_t index, std::unique_lock<std::mutex>& lock);
   void probe(uint32_t index);
   void check_arrivals(uint32_t index);
+  bool acts_for_data_path() const;
+  void act_for_data_path(Clock::time_point now, std::unique_lock<std::mutex>& lock);
   static bool is_statement_due(const Pair& pair, Clock::time_point now);
   void state(uint32_t index, Clock::time_point now);
   bool is_being_written(const Pair& pair) const;
@@ -420,7 +423,10 @@ class Recovery {
   static bool may_return(const Pair& pair);
   bool is_used(uint32_t rail) const;
   std::string awaited_text(uint32_t index) const;
-  bool awaits_data_path() const;
+  bool needs_no_pair() const;
+  static bool is_finished(const Pair& pair) {
+    return pair.known == Known::kFinished || pair.missed;
+  }
   bool is_too_late(Clock::time_point now) const;
   Clock::time_point deadline_of(const Pair& pair, Clock::time_point now) const;
   void update_deadline(Clock::time_point now);

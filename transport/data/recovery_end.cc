@@ -13,7 +13,7 @@ void Recovery::fail_if_none_is_left(Clock::time_point now) {
   const auto any = [this](auto is) { return std::ranges::any_of(pairs_, is); };
   const bool usable = is_any_usable();
   for (Pair& pair : pairs_) pair.agreement.set_urgent(!usable);
-  if (usable || awaits_data_path()) return none_usable_since_.reset();
+  if (usable || needs_no_pair()) return none_usable_since_.reset();
   if (!none_usable_since_) none_usable_since_ = now;
   if (any([](const Pair& pair) { return pair.agreement.awaits_own_probe(); })) return;
   const bool returns = any([](const Pair& pair) { return may_return(pair); });
@@ -53,13 +53,9 @@ bool Recovery::may_return(const Pair& pair) {
          there != wire::PairReason::kWithdrawn;
 }
 
-// Whether a pair returns once NCCL calls this end, which has nothing to do at present and so waits
-// for no pair.
-bool Recovery::awaits_data_path() const {
-  return link_->is_idle() && !link_->deaf() && std::ranges::any_of(pairs_, [](const Pair& pair) {
-           const bool done = pair.known == Known::kFinished && pair.drained;
-           return pair.agreement.recovered() && !done && may_return(pair);
-         });
+// Nothing is outstanding, and a pair may return: perhaps only when NCCL calls the other end.
+bool Recovery::needs_no_pair() const {
+  return link_->is_idle() && !link_->deaf() && std::ranges::any_of(pairs_, may_return);
 }
 
 // The probe of a pair that is revived late would only delay the end.

@@ -53,7 +53,7 @@ std::string Recovery::awaited_text(uint32_t index) const {
   if (!agreement.lost()) return "connected again at this end, but not at the peer yet";
   if (!agreement.recovered()) return "the ends have not agreed yet on what has arrived";
   if (!may_return(pair)) return "not used again";
-  if (pair.known != Known::kFinished || !pair.drained) return "NCCL has not used it since";
+  if (!is_finished(pair) || !pair.drained) return "NCCL has not used it since";
   if (port_down_[io_.rail(index)]) return "its port is down at this end";
   return pair.reviving ? "being connected again" : "tried again from time to time";
 }

@@ -26,10 +26,12 @@ constexpr std::chrono::seconds kStaysLostAfter{60};
 }  // namespace
 
 Recovery::Due Recovery::on_tick(Clock::time_point now) {
-  std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   if (closed_ || !recovers_) return {};
   if (!link_->failed()) read_statements(now);
   run(now);
+  if (acts_for_data_path()) act_for_data_path(now, lock);
+  if (closed_) return {};
   uint32_t revives = claim_revivals(now);
   for (uint32_t pair : ports_to_query(now)) revives |= 1u << io_.rail(pair);
   Due due{claim_stops(now)};  // from here on nothing is allocated
@@ -83,7 +85,7 @@ void Recovery::advance(uint32_t index, Clock::time_point now) {
   if (agreement.lost() && !pair.lost_at) note_loss(index, now);
   count_if_possible(index, now);
   if (agreement.recovered()) check_arrivals(index);
-  if (pair.known == Known::kFinished && agreement.recovered()) {
+  if (is_finished(pair) && agreement.recovered()) {
     post_marker(index);
     if (is_drained(index)) agreement.on_data_path_done();
   }
@@ -112,7 +114,8 @@ Recovery::Clock::time_point Recovery::deadline_of(const Pair& pair, Clock::time_
   const bool claimed = pair.reviving || is_too_late(now);
   Clock::time_point next = claimed ? Clock::time_point::max() : agreement.deadline();
   if (agreement.unseen()) next = std::min(next, pair.state_at);
-  const bool settled = agreement.lost() ? agreement.recovered() && pair.known == Known::kFinished
+  const bool done = pair.drained || !may_return(pair) || !acts_for_data_path();
+  const bool settled = agreement.lost() ? agreement.recovered() && is_finished(pair) && done
                                         : agreement.usable() && !pair.flushed_at;
   if (settled) return next;
   const Clock::time_point since = pair.lost_at.value_or(pair.flushed_at.value_or(pair.revived_at));

@@ -1,6 +1,7 @@
 // How a Recovery ends an epoch of a pair: its QP is stopped or destroyed, what has arrived is
 // counted, and nothing is left in the CQ.
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <limits>
 #include <thread>
@@ -20,6 +21,9 @@ constexpr std::chrono::seconds kStopAgain{1};
 // microseconds unless its thread does not run; and how often is looked.
 constexpr std::chrono::milliseconds kUsePatience{20};
 constexpr std::chrono::microseconds kUsePause{50};
+
+// How long a data path that is called takes for the news of a loss, at most.
+constexpr std::chrono::seconds kTimeToTakeNews{1};
 
 // ChunkCounts::posted, which only the data path knows.
 constexpr uint64_t kUnknown = std::numeric_limits<uint64_t>::max();
@@ -311,6 +315,47 @@ void Recovery::post_marker(uint32_t index) {
   if (pair.marker_posted || pair.drained || pair.hopeless || io_.is_reset(index)) return;
   const uint64_t id = encode(WorkId{WorkKind::kProbe, index, pair.agreement.epoch(), kMarker});
   pair.marker_posted = io_.post_probe(index, id, 0) == 0;
+}
+
+// Whether the watcher does what the data path of a sender without outstanding requests would do:
+// the receiver may need a pair, to flush what has arrived or to announce a receive, and NCCL does
+// not call this end for that.
+bool Recovery::acts_for_data_path() const {
+  return io_.end() == PairEnd::kSender && link_->is_idle() && !link_->failed() && !is_any_usable();
+}
+
+// Nothing has to be taken over, and nothing but probes, statements and what was flushed is in the
+// CQs, since no pair is usable. The data path takes the same news when it is called, as it does not
+// know of them until then. A data path that is called has the time to take them itself.
+void Recovery::act_for_data_path(Clock::time_point now, std::unique_lock<std::mutex>& lock) {
+  for (uint32_t i = 0; i < pairs_.size(); ++i) {
+    Pair& pair = pairs_[i];
+    const bool uses = pair.known == Known::kUsing || pair.known == Known::kLost;
+    if (!uses || pair.missed || !pair.agreement.recovered()) continue;
+    if (now - *pair.lost_at < kTimeToTakeNews) continue;
+    pair.missed = {PairNews::Kind::kAgreed, i, pair.agreement.epoch(),
+                   pair.agreement.peer_arrived()};
+    pair.agreement.on_taken_over(/*has_lost=*/false);
+  }
+  std::array<ibv_wc, 16> completions;  // the next tick takes what is left
+  int count = 0;
+  for (uint32_t rail = 0; rail < io_.rails().size(); ++rail) {
+    if ((queues_.load(std::memory_order_relaxed) >> rail & 1) == 0) continue;
+    const int room = static_cast<int>(completions.size()) - count;
+    count += std::max(0, ibv_poll_cq(io_.rails()[rail].cq(), room, completions.data() + count));
+  }
+  lock.unlock();
+  for (int i = 0; i < count; ++i) {
+    const WorkId id = decode_work_id(completions[i].wr_id);
+    const ibv_wc_status status = completions[i].status;
+    if (status != IBV_WC_SUCCESS) {
+      on_failed_work(id, status);
+    } else if (id.kind == WorkKind::kProbe || id.kind == WorkKind::kStatement) {
+      on_written(id);
+    }
+  }
+  lock.lock();
+  if (!closed_) run(now);
 }
 
 // A QP that returns must find nothing of its last epoch in the CQ. Not every driver removes that at

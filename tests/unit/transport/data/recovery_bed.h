@@ -112,14 +112,18 @@ struct RecoveringEnd {
     }
     return arrived;
   }
-  std::vector<PairNews> news() {
+  std::vector<PairNews> news(size_t most = SIZE_MAX) {
     std::vector<PairNews> all;
-    while (auto one = recovery->next_news()) all.push_back(*one);
+    while (all.size() < most) {
+      const auto one = recovery->next_news();
+      if (!one) break;
+      all.push_back(*one);
+    }
     return all;
   }
   // What a data path does that has nothing to move.
-  void follow_news() {
-    for (const PairNews& one : news()) {
+  void follow_news(size_t most = SIZE_MAX) {
+    for (const PairNews& one : news(most)) {
       seen.push_back(one);
       if (one.kind == PairNews::Kind::kAgreed) recovery->finish(one.pair, {});
     }

@@ -10,7 +10,13 @@ using namespace std::chrono_literals;
 using Kind = PairNews::Kind;
 
 struct RecoveryEndTest : RecoveringEnds {
+  // Both ends wait for something.
+  void post() {
+    sender.link->count_posted();
+    receiver.link->count_posted();
+  }
   void lose_both() {
+    post();
     bed.port_event(sender, 1, IBV_EVENT_PORT_ERR);
     bed.run();
     bed.fail_pair(sender, 0);
@@ -26,6 +32,7 @@ struct RecoveryEndTest : RecoveringEnds {
 };
 
 TEST_F(RecoveryEndTest, NoRailReturns_BothEndsFailWithTheCauseOfEach) {
+  post();
   bed.port_event(sender, 1, IBV_EVENT_PORT_ERR);
   bed.run();
   bed.verbs.port("fake_a", 1).active = false;
@@ -58,6 +65,8 @@ TEST_F(RecoveryEndTest, AnotherPortIsDownAtEachEndFromTheStart_BothFailInTimeWit
   bed.verbs.port("fake_d", 1).active = false;
   sender.recovery->look_at_rails();
   receiver.recovery->look_at_rails();
+  bed.run();
+  post();
   bed.run();
   bed.skip(30s);
   bed.run();
@@ -170,19 +179,51 @@ TEST_F(RecoveryEndTest, SocketIsLost_TheWatcherComesOften) {
   EXPECT_LE(sender.recovery->deadline(), bed.now() + 100ms);
 }
 
-// A job that computes for a minute does not call either end.
-TEST_F(RecoveryEndTest, NeitherEndIsCalled_TheirTimeDoesNotPass) {
-  for (uint32_t pair : {0u, 1u}) sender.recovery->on_failed_post(pair, 0);
-  bed.settle();
-  bed.skip(1min);
-  bed.settle();
-  EXPECT_FALSE(sender.link->failed());
-  EXPECT_FALSE(receiver.link->failed());
-  bed.run();
-  skip_a_second();
-  EXPECT_FALSE(sender.link->failed());
-  EXPECT_TRUE(sender.has_seen(Kind::kReturned, 0));
-  EXPECT_TRUE(receiver.has_seen(Kind::kReturned, 1));
+// A rank that has sent all: the receiver still has to flush, or announces its next receive.
+TEST(RecoveryEnd, SenderHasNothingToDoAndIsNotCalled_PairsReturnForTheReceiver) {
+  for (size_t last_news : {0, 1, 4}) {  // that its data path takes, of the first of three losses
+    RecoveryBed bed;
+    RecoveringEnd &sender = bed.sender, &receiver = bed.receiver;
+    receiver.link->count_posted();
+    for (uint32_t epoch = 0; epoch < 3; ++epoch) {
+      receiver.seen.clear();
+      for (uint32_t pair : {0u, 1u}) receiver.recovery->on_failed_post(pair, epoch);
+      for (int i = 0; i < 100; ++i) {
+        bed.skip(100ms);
+        bed.settle();
+        receiver.poll();
+        receiver.follow_news();
+        const bool takes = epoch == 0 && i == 2;
+        for (size_t n = 0; takes && n < last_news; ++n) sender.follow_news(/*most=*/1);
+      }
+      EXPECT_TRUE(receiver.has_seen(Kind::kReturned, 0) && receiver.has_seen(Kind::kReturned, 1));
+    }
+    EXPECT_FALSE(receiver.link->failed());
+    bed.run();
+    for (uint32_t pair : {0u, 1u}) EXPECT_TRUE(sender.has_seen(Kind::kReturned, pair));
+    EXPECT_EQ(sender.seen.back().epoch, 3u);
+  }
+}
+
+// Both ranks compute; or one waits for a receive that the other has yet to post.
+TEST(RecoveryEnd, NothingIsOutstanding_TheirTimeDoesNotPass) {
+  for (const bool sender_is_called : {false, true}) {
+    RecoveryBed bed;
+    for (uint32_t pair : {0u, 1u}) bed.sender.recovery->on_failed_post(pair, 0);
+    for (int i = 0; i < 60; ++i) {
+      bed.skip(1s);
+      bed.settle();
+      if (sender_is_called) bed.sender.poll();
+      if (sender_is_called) bed.sender.follow_news();
+    }
+    bed.run();
+    bed.skip(1100ms);
+    bed.run();
+    for (const RecoveringEnd* end : {&bed.sender, &bed.receiver}) {
+      EXPECT_FALSE(end->link->failed());
+      EXPECT_TRUE(end->has_seen(Kind::kReturned, 0) && end->has_seen(Kind::kReturned, 1));
+    }
+  }
 }
 
 // The end would wait for it as long as the HCA retries.

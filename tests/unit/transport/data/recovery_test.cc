@@ -64,15 +64,6 @@ TEST_F(RecoveryTest, ReceiverHasNoRequestsAndIsNotPolled_TheyAgreeWithoutIt) {
   EXPECT_TRUE(sender.has_seen(Kind::kAgreed, 1));
 }
 
-TEST_F(RecoveryTest, SenderIsNotPolled_ReceiverAgreesWithoutIt) {
-  receiver.recovery->on_failed_post(1, 0);
-  bed.settle();
-  EXPECT_EQ(sender.qp(1)->state, IBV_QPS_ERR);
-  receiver.poll();
-  receiver.follow_news();
-  EXPECT_TRUE(receiver.has_seen(Kind::kAgreed, 1));
-}
-
 TEST_F(RecoveryTest, StatementIsLost_ItIsRepeated) {
   receiver.socket_works = false;
   bed.verbs.hold();  // the write does not arrive either
