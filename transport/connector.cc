@@ -66,12 +66,11 @@ Result<std::unique_ptr<Connector>> Connector::create(const EndRails& rails,
   return connector;
 }
 
-// Where the connection has ended before the reply, the next call would connect again. That is in
+// Where the connection has ended, the next call would connect again. That is in
 // vain where nobody listens any more, as in is_worth_retrying(); to find that out takes two calls.
 bool Connector::is_receiver_gone() {
   const bool has_ended = !channel_.valid() || channel_.has_ended(/*or_broken=*/true);
   if (furthest_ <= State::kConnecting || !has_ended) return false;
-  if (replied_) return true;
   const Result<bool> connected = probe_.connect(to_, options_->bind_address);
   return !connected && connected.error().sys_errno == ECONNREFUSED;
 }
@@ -115,11 +114,11 @@ Result<bool> Connector::advance() {
 
 // When a large job starts, thousands of senders connect at once and a listener's queue may
 // overflow; NCCL tries again after the same errors (src/os/linux.cc, socketConnectCheck). A
-// connection that breaks before the reply may have been dropped by a listener that many connect to,
-// or by the network. But where nobody listens any more after a hello was sent, nobody will: another
-// process would listen on another port, with another secret.
+// connection that breaks later may have been dropped by a listener that many connect to, by the
+// network, or by a proxy between the ends. But where nobody listens any more after a hello was
+// sent, nobody will: another process would listen on another port, with another secret.
 bool Connector::is_worth_retrying(const Error& error) const {
-  if (replied_ || error.code != Code::kRemote) return false;
+  if (refused_ || error.code != Code::kRemote) return false;
   const bool was_connected = furthest_ > State::kConnecting;
   switch (error.sys_errno) {
     case ECONNREFUSED:
@@ -135,7 +134,7 @@ bool Connector::is_worth_retrying(const Error& error) const {
 
 Result<bool> Connector::plan_retry(Error error) {
   const bool again = is_worth_retrying(error);
-  const bool gone = !replied_ && error.sys_errno == ECONNREFUSED;
+  const bool gone = error.sys_errno == ECONNREFUSED;
   if (again || gone) likely_cause_ = cause_of(error, state_ > State::kConnecting);
   if (!again || retries_ >= options_->connect_retries) {
     if (again && retries_ > 0) {
@@ -166,7 +165,8 @@ Result<bool> Connector::make_connection() {
   if (!connected || !*connected) return connected;
   Result<bool> prepared = comm_->prepare();
   if (!prepared || !*prepared) return prepared;
-  channel_.queue(comm_->end_point(secret_), wire::FrameKind::kHello);
+  if (!hello_) hello_ = comm_->end_point(secret_);
+  channel_.queue(*hello_, wire::FrameKind::kHello);
   state_ = State::kSendingHello;
   return true;
 }
@@ -181,8 +181,8 @@ Result<bool> Connector::await_reply() {
   Result<std::optional<Frame>> frame = channel_.receive();
   if (!frame) return forward_error(frame);
   if (!frame->has_value()) return false;
-  replied_ = true;
   if ((*frame)->kind == wire::FrameKind::kRefuse) {
+    refused_ = true;
     return fail(Code::kRemote, "the receiver refuses the connection: " + (*frame)->text());
   }
   if ((*frame)->kind != wire::FrameKind::kReply) {
@@ -194,13 +194,25 @@ Result<bool> Connector::await_reply() {
     return fail(Code::kInternal, "the receiver does not know the handle's secret");
   }
   direct_ = receiver->seen_from == fingerprint_of(own_address(channel_.fd()));
+  if (std::exchange(replied_, true)) return on_connect_step(comm_->connect_step());
+  retries_ = 0;
   return on_connect_step(comm_->connect(*receiver));
 }
 
-Result<bool> Connector::connect_queue_pairs() { return on_connect_step(comm_->connect_step()); }
+Result<bool> Connector::connect_queue_pairs() {
+  if (Status open = check_open(); !open) return forward_error(open);
+  return on_connect_step(comm_->connect_step());
+}
+
+// The receiver waits for a short time only, and a kReady that it does not get is lost.
+Status Connector::check_open() const {
+  if (!channel_.has_ended(/*or_broken=*/true)) return {};
+  return fail(Code::kRemote, "the handshake socket was closed after the reply");
+}
 
 Result<bool> Connector::on_connect_step(Result<bool> connected) {
   if (!connected) {
+    refused_ = true;
     channel_.queue_text(wire::FrameKind::kRefuse, connected.error().text);
     (void)channel_.flush();
     return connected;
@@ -214,6 +226,7 @@ Result<bool> Connector::on_connect_step(Result<bool> connected) {
 }
 
 Result<bool> Connector::send_ready() {
+  if (Status open = check_open(); !open) return forward_error(open);
   Result<bool> sent = channel_.flush();
   done_ = sent && *sent;
   return sent;

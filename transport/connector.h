@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "transport/data/send_comm.h"
@@ -13,8 +14,8 @@ namespace gdr::transport {
 
 // Connects to a listener, sends kHello, takes kReply and sends kReady (docs/wire-protocol.md). NCCL
 // calls connect again and again from a thread that has other connections to make, so that nothing
-// here may wait. Until the reply is there, a connection that breaks is made anew and carries the
-// same hello: the listener drops pending peers where many connect.
+// here may wait. Until kReady is sent, a connection that breaks is made anew and carries the same
+// hello: the listener drops pending peers where many connect, and answers as it has before.
 class Connector {
  public:
   // Creates the comm's end of the connection on these rails and begins to connect to the address
@@ -50,6 +51,7 @@ class Connector {
   Result<bool> connect_queue_pairs();
   Result<bool> send_ready();
   bool is_receiver_gone();
+  Status check_open() const;
   // Plans to connect again after that error, or returns it where that is of no use.
   Result<bool> plan_retry(Error error);
   bool is_worth_retrying(const Error& error) const;
@@ -69,8 +71,10 @@ class Connector {
   FrameChannel channel_;
   FrameChannel probe_;  // of is_receiver_gone()
   std::unique_ptr<SendComm> comm_;
-  bool replied_ = false;  // the receiver has answered
-  bool direct_ = false;   // ReopenTarget::direct
+  std::optional<wire::EndPoint> hello_;  // the receiver knows this sender by every byte of it
+  bool replied_ = false;                 // the QPs are being connected, or are
+  bool refused_ = false;                 // by the receiver, or here
+  bool direct_ = false;                  // ReopenTarget::direct
   bool done_ = false;
   Handshake handshake_;  // destroyed first
 };
