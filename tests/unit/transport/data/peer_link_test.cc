@@ -96,18 +96,27 @@ TEST_F(PeerLinkTest, PathLostAfterBye_FailsAsAnOrderlyClose) {
   EXPECT_TRUE(contains(here_->failure().text, "closed")) << here_->failure().text;
 }
 
-TEST_F(PeerLinkTest, SocketIsOpenedAgainLate_LinkIsAsBefore) {
-  UniqueFd first = renew_here();
-  here_->query_peer(now_);
-  first.reset();
-  EXPECT_FALSE(here_->on_readable(now_));
-  here_->on_tick(now_ + seconds(3));
-  EXPECT_TRUE(here_->deaf());
-  auto sockets = local_socket_pair();
-  EXPECT_TRUE(here_->on_reopened(FrameChannel(std::move(sockets[0]))));
-  EXPECT_FALSE(here_->deaf());
-  here_->on_tick(now_ + seconds(5));
-  here_->on_tick(now_ + seconds(6));
+// As by a sidecar, a NAT or a firewall that is restarted: an idle time after which something
+// between ends the socket by a FIN or a reset, or drops it in silence, and how long it is away
+// then.
+TEST_F(PeerLinkTest, SocketEndsAndIsOpenedAgain_LinkIsAsBefore) {
+  for (const seconds idle : {seconds(2), seconds(27), seconds(3600)}) {
+    for (const int err : {0, ECONNRESET, ETIMEDOUT}) {
+      for (const seconds outage : {seconds(0), seconds(3), seconds(600)}) {
+        UniqueFd first = renew_here();
+        for (seconds at{0}; at < idle; ++at) here_->on_tick(now_ += seconds(1));
+        here_->query_peer(now_);
+        here_->on_socket_end(Error{Code::kRemote, "it ended", err}, now_);
+        for (seconds at{0}; at < outage; ++at) here_->on_tick(now_ += seconds(1));
+        EXPECT_EQ(here_->deaf(), outage != seconds(0));
+        auto sockets = local_socket_pair();
+        EXPECT_TRUE(here_->on_reopened(FrameChannel(std::move(sockets[0]))));
+        here_->end_probe();
+        for (int i = 0; i < 30; ++i) here_->on_tick(now_ += seconds(1));
+        EXPECT_FALSE(here_->deaf() || here_->failed() || here_->probe_wanted());
+      }
+    }
+  }
   EXPECT_EQ(log_.warnings().size(), 0u) << "the answer may be lost";
 }
 
