@@ -23,7 +23,7 @@ void read_kind(JsonFields* fields, FaultConfig* fault) {
   const std::string kinds =
       "port_down, port_up, port_flap, qp_error, device_fatal, device_removed, completion_error, "
       "reg_mr_refused, rate, modify_qp_refused, gid_change, lid_change, client_reregister, "
-      "ack_lost or packets_lost";
+      "ack_lost, packets_lost or port_query_blocked";
   fields->choice<FaultKind>("kind",
                             {{"port_down", FaultKind::kPortDown},
                              {"port_up", FaultKind::kPortUp},
@@ -39,7 +39,8 @@ void read_kind(JsonFields* fields, FaultConfig* fault) {
                              {"lid_change", FaultKind::kLidChange},
                              {"client_reregister", FaultKind::kClientReregister},
                              {"ack_lost", FaultKind::kAckLost},
-                             {"packets_lost", FaultKind::kPacketsLost}},
+                             {"packets_lost", FaultKind::kPacketsLost},
+                             {"port_query_blocked", FaultKind::kPortQueryBlocked}},
                             kinds, &fault->kind);
   require(fields, "kind", kinds);
   const Json* name = fields->find("kind");
@@ -184,6 +185,9 @@ void read_fields_of_kind(JsonFields* fields, bool ethernet, FaultConfig* fault) 
       }
       fields->integer("count", 0, UINT32_MAX, &fault->count);
       return fields->number("late_us", 0, 1e9, &fault->late_us);
+    case FaultKind::kPortQueryBlocked:
+      if (fields->find("at_s") == nullptr) fields->reject("at_s", "a time; it is required");
+      return fields->number("for_ms", 1, 1e6, &fault->for_ms);
     case FaultKind::kPacketsLost:
       if (fields->find("at_s") == nullptr) fields->reject("at_s", "a time; it is required");
       fields->integer("from_bytes", 0, 4096, &fault->from_bytes);

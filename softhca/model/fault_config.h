@@ -25,6 +25,7 @@ enum class FaultKind {
   kClientReregister,
   kAckLost,
   kPacketsLost,
+  kPortQueryBlocked,
   kPortFlap,
   kDeviceFatal,
   kDeviceRemoved,
@@ -55,7 +56,7 @@ struct FaultConfig {
   uint16_t lid = 0;               // for kLidChange
   double late_us = 0;             // for kAckLost: how late it arrives; 0: never
   uint32_t from_bytes = 0;        // for kPacketsLost, as the next one
-  double for_ms = 0;              // 0: for good
+  double for_ms = 0;              // 0: for good; also for kPortQueryBlocked
   double down_ms = 0;             // for kPortFlap, as the next one
   double up_ms = 0;
   bool silent = false;                          // for kDeviceFatal and kDeviceRemoved

@@ -1,9 +1,11 @@
 #include "softhca/model/faults.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <fstream>
 #include <string>
+#include <thread>
 
 #include "softhca/model/clock.h"
 #include "softhca/model/fault_report.h"
@@ -41,7 +43,8 @@ Cut cut_of(FaultKind kind) {
 // Such a fault happens when what it concerns meets it, which may be later than its trigger.
 bool waits_for_its_call(FaultKind kind) {
   return kind == FaultKind::kRegMrRefused || kind == FaultKind::kModifyQpRefused ||
-         kind == FaultKind::kAckLost || kind == FaultKind::kPacketsLost;
+         kind == FaultKind::kAckLost || kind == FaultKind::kPacketsLost ||
+         kind == FaultKind::kPortQueryBlocked;
 }
 
 bool of_device(FaultKind kind) {
@@ -205,6 +208,18 @@ bool Faults::loses_packet(uint32_t device, uint32_t port, uint32_t bytes) {
   return false;
 }
 
+void Faults::await_port_query(uint32_t device) {
+  for (auto& fault : all()) {
+    const FaultConfig& config = fault->config;
+    if (config.kind != FaultKind::kPortQueryBlocked || fault->device != device) continue;
+    const uint64_t since = due_ns(*fault, begun_ns_.load());
+    const uint64_t now = now_ns(), until = since + ns_of(config.for_ms);
+    if (now < since || now >= until) continue;
+    report(*fault, nullptr);
+    std::this_thread::sleep_for(std::chrono::nanoseconds(until - now));
+  }
+}
+
 uint64_t Faults::serve() {
   uint64_t next = UINT64_MAX;
   uint64_t begun = begun_ns_.load();
@@ -300,6 +315,7 @@ void Faults::trigger(Fault& fault) {
     case FaultKind::kModifyQpRefused:
     case FaultKind::kAckLost:
     case FaultKind::kPacketsLost:
+    case FaultKind::kPortQueryBlocked:
     case FaultKind::kCompletionError:
       break;  // those whom they concern ask whether they have begun
   }

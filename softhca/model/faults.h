@@ -60,6 +60,8 @@ class Faults {
   uint64_t ack_delay_ns(uint32_t device, uint32_t port, const RequestMoment& request);
   // Whether a packet of so many bytes, the largest of a request of this process, is lost now.
   bool loses_packet(uint32_t device, uint32_t port, uint32_t bytes);
+  // Returns once the firmware of the device answers to ibv_query_port.
+  void await_port_query(uint32_t device);
   // Triggers the faults of this process whose event has been met. To be called without a lock of a
   // QP.
   void serve_events();

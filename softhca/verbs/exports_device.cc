@@ -29,6 +29,7 @@ namespace {
 constexpr int kCompletionVectors = 16;
 
 int query_port_op(ibv_context* handle, uint8_t number, ibv_port_attr* attr, size_t bytes) {
+  Context::of(handle).runtime->faults().await_port_query(Context::of(handle).device->index);
   return query_port(*Context::of(handle).device, number, attr, bytes);
 }
 

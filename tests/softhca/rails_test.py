@@ -322,14 +322,18 @@ class Rails(unittest.TestCase):
         return outputs
 
     # The runs are in parallel, since each has to last for some pauses.
-    def test_rail_returns_at_the_present_address_and_not_before_it_carries_large_packets(self):
+    def test_rail_returns_at_the_present_address_and_once_it_carries_large_packets_whatever_another_does(self):
         flap = {"kind": "port_flap", "device": "mlx5_0", "after_ops": 200, "down_ms": 500}
         changes = {
             "LID": {"kind": "lid_change", "device": "mlx5_0", "after_ops": 200, "lid": 777},
             "GID": {"kind": "gid_change", "device": "mlx5_0", "after_ops": 200, "gid_index": 3,
                     "gid": "::ffff:10.99.99.99"}}
         hole = {"kind": "packets_lost", "device": "mlx5_0", "at_s": 2, "for_ms": 2500, "from_bytes": 1025}
-        faults = {name: [flap, change] for name, change in changes.items()} | {"MTU": [hole]}
+        # The standby rail's port goes down as well, and its firmware stops answering.
+        hung = [{"kind": "port_flap", "device": "mlx5_0", "at_s": 3, "down_ms": 2500},
+                {"kind": "port_down", "device": "mlx5_1", "at_s": 3.5},
+                {"kind": "port_query_blocked", "device": "mlx5_1", "at_s": 3.6, "for_ms": 8000}]
+        faults = {name: [flap, change] for name, change in changes.items()} | {"MTU": [hole], "firmware": hung}
         runs = {}
         for name, of_one_end in faults.items():
             roce = {"link_layer": "Ethernet"} if name == "GID" else {}
