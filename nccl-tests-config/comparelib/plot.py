@@ -33,8 +33,9 @@ def _curve(points, take):
 def _panel(axis, title, curves):
     """`curves` maps a side to what _curve() returned."""
     axis.set(title=title, xlabel="message size, bytes")
-    axis.set_xscale("log", base=2)
     axis.grid(alpha=0.4)
+    if any(sizes for sizes, _, _ in curves.values()):  # not where every run of a side failed
+        axis.set_xscale("log", base=2)
     for (side, (sizes, medians, spread)), marker in zip(curves.items(), "os^dvX*P" * len(curves)):
         axis.errorbar(sizes, medians, yerr=spread, label=side, marker=marker, capsize=3)
     axis.legend()

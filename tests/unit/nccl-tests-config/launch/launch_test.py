@@ -75,7 +75,7 @@ class CommandTest(LaunchTest):
                 # The preset comes after the transport, and --set after both.
                 ("mpirun", "--gpus 8 --preset roce_two_socket --set NCCL_IB_TC=0 --set 'NCCL_IB_HCA==a b,c'", {},
                  (), {**plugin, "NCCL_NET_GDR_LEVEL": "PHB", "NCCL_IB_TC": "0", "NCCL_IB_HCA": "=a b,c"}),
-                ("mpirun", "--gpus 8 --transport ib", {}, (), {"NCCL_NET": "IB", "NCCL_NET_PLUGIN": "none"}),
+                ("mpirun", "--gpus 8 --transport ib", {}, (), {"NCCL_NET": "IB", "NCCL_NET_PLUGIN": None}),
                 # Programs without MPI meet at the first host.
                 *(("mpirun", f"--nodes 2 --gpus 1 --host a,b --program {program}", {}, (),
                    {"MASTER_ADDR": "a", "MASTER_PORT": "29500"}) for program in ("perf_rank", "nccl-gdr-burn-in")),
