@@ -44,14 +44,14 @@ bool SendComm::isend(const void* data, size_t bytes, int tag, const MemoryHandle
       !spread_->sends_whole(bytes)) {
     return isend_further(data, bytes, tag, memory, request);
   }
-  SpreadPair& pair = spread_->pair_of_whole();
-  Request* taken = pair.free > 0 ? requests_.take() : nullptr;
+  SpreadPair* pair = spread_->pair_of_whole();
+  Request* taken = pair != nullptr && pair->free > 0 ? requests_.take() : nullptr;
   *request = taken;
   if (taken == nullptr) [[unlikely]]
     return progress();
   head_ = buffer + 1;
   connection_.link().count_posted();
-  if (spread_->send_whole({bytes, data, buffer, memory, nullptr}, to, pair, taken)) [[likely]]
+  if (spread_->send_whole({bytes, data, buffer, memory, nullptr}, to, *pair, taken)) [[likely]]
     return true;
   *request = nullptr;
   return false;

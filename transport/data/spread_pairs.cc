@@ -64,6 +64,11 @@ std::optional<uint32_t> SpreadPairs::choose(size_t bytes, uint32_t work_requests
   return next_in_turn(first_active_->path, work_requests);
 }
 
+SpreadPair* SpreadPairs::next_active() {
+  const std::optional<uint32_t> next = next_in_turn(first_active_->path, 1);
+  return next ? &pairs_[*next] : nullptr;
+}
+
 std::optional<uint32_t> SpreadPairs::next_in_turn(size_t path, uint32_t work_requests) {
   const auto count = static_cast<uint32_t>(pairs_.size());
   uint32_t next = turn_[path];

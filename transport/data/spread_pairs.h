@@ -97,6 +97,9 @@ class SpreadPairs {
   // carries everything while it is usable; null where several are active.
   SpreadPair& first_active() { return *first_active_; }
   SpreadPair* only_active() { return active_pairs_ == 1 ? first_active_ : nullptr; }
+  // choose() for one work request while only_active_path_in_use(), without looking at the time.
+  // Null where none has room.
+  [[gnu::noinline]] SpreadPair* next_active();
   // Returns the pair that is to carry the next chunk, of that many bytes and work requests; nothing
   // where none has room. A standby pair carries chunks only while no active one is usable. now: any
   // value unless choice_needs_time(), here and in push().

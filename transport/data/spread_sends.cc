@@ -276,8 +276,8 @@ bool SpreadSends::end_observation() {
 }
 
 void SpreadSends::look_if_quiet(bool may_be) {
-  const bool takes_whole = set_quiet(may_be) && active_ != nullptr;
-  whole_below_ = takes_whole ? std::min(whole_at_most_, separate_end_above_) + 1 : 0;
+  const bool quiet = set_quiet(may_be);
+  whole_below_ = quiet ? std::min(whole_at_most_, separate_end_above_) + 1 : 0;
 }
 
 // The time is that before the queues are read: see RailLoad. A rail of which less than a batch was

@@ -45,11 +45,12 @@ class SpreadSends final : public SpreadPath {
   // A null *request with true: there is no room now; nothing was done.
   bool send(const Send& send, Request** request);
   // Whether send_whole() takes a message of so many bytes, of a slot that is plain, the only one of
-  // its receive, and not smaller: it is one write, one pair is active and usable, and nothing goes
+  // its receive, and not smaller: it is one write, one path is active and usable, and nothing goes
   // ahead of it. What a link that needs attention shows is found by the next poll.
   bool sends_whole(size_t bytes) const { return bytes < whole_below_; }
-  // The pair of such a message. Its queue may be full.
-  SpreadPair& pair_of_whole() { return *active_; }
+  // The pair of such a message: the only active one, whose queue may be full, or the next in turn;
+  // null where none has room.
+  SpreadPair* pair_of_whole() { return active_ != nullptr ? active_ : pairs_.next_active(); }
   // send() for such a message, with its request. Returns false when the connection has failed.
   [[gnu::always_inline]] bool send_whole(const Send& send, const wire::ClearToSend& to,
                                          SpreadPair& pair, Request* taken);
