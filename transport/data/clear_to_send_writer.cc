@@ -76,6 +76,7 @@ void ClearToSendWriter::pause() {
 
 int ClearToSendWriter::continue_with(uint64_t wr_id, int unconfirmed) {
   if (std::exchange(is_paused_, false)) unconfirmed_ -= kNoRoom;
+  connection_.link().set_awaits_pair(false);
   wr_id_ = wr_id;
   waiting_ += std::exchange(paused_, 0);
   const int blocked = is_blocked_ ? kNoRoom : 0;

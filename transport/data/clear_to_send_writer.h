@@ -72,6 +72,7 @@ class ClearToSendWriter {
   bool announce_all() { return waiting_ == 0 || write_waiting(); }
   // Nothing is written until continue_with(); there is no room then.
   void pause();
+  bool is_paused() const { return is_paused_; }
   // There is no room as long as that is true.
   void block(bool blocked);
   // The buffers before it are announced.

@@ -89,6 +89,12 @@ class PeerLink {
   void end_probe() { set(kProbe, false); }
   // Count requests, for the watchdog to see progress.
   [[gnu::always_inline]] void count_posted() { bump(posted_); }
+  // The request that was counted last could not be posted.
+  void take_back_posted() {
+    posted_.store(posted_.load(std::memory_order_relaxed) - 1, std::memory_order_release);
+  }
+  // Receiver: NCCL has asked for a receive, for which no pair is usable; or that is over.
+  void set_awaits_pair(bool awaits) { awaits_pair_.store(awaits, std::memory_order_relaxed); }
   [[gnu::always_inline]] void count_completed() {
     bump(completed_);
   }  // of receives: once their arrivals are counted
@@ -117,6 +123,7 @@ class PeerLink {
     const uint64_t completed = completed_.load(std::memory_order_acquire);
     return posted_.load(std::memory_order_acquire) == completed;
   }
+  bool awaits_pair() const { return awaits_pair_.load(std::memory_order_relaxed); }
   // Requests that have completed, flushes included.
   uint64_t completed() const { return completed_.load(std::memory_order_acquire); }
   // There has been no socket for some time, and the link goes on without it.
@@ -186,6 +193,7 @@ class PeerLink {
   std::atomic<uint32_t> attention_{0};
   std::atomic<uint64_t> posted_{0};
   std::atomic<uint64_t> completed_{0};
+  std::atomic<bool> awaits_pair_{false};
   std::atomic<bool> peer_gone_{false};
   std::atomic<bool> deaf_{false};
 

@@ -52,7 +52,8 @@ ReceiveComm::~ReceiveComm() {
 template <class Buffers>
 inline bool ReceiveComm::receive_into(const Buffers& buffers, int count, Request** request) {
   *request = nullptr;
-  if (!announcements_.has_room() || !slots_are_free(count)) return progress();
+  if (!announcements_.has_room() || !slots_are_free(count)) [[unlikely]]
+    return wait_for_room();
   if (connection_.failed()) [[unlikely]]
     return false;
   Request* taken = receives_.take();
@@ -75,6 +76,11 @@ inline bool ReceiveComm::receive_into(const Buffers& buffers, int count, Request
   if (!announcements_.on_posted(first + count, sizes)) return false;
   *request = taken;
   return true;
+}
+
+bool ReceiveComm::wait_for_room() {
+  connection_.link().set_awaits_pair(announcements_.is_paused());
+  return progress();
 }
 
 bool ReceiveComm::irecv(const ReceiveBuffer* buffers, int count, Request** request) {

@@ -108,6 +108,7 @@ class ReceiveComm : public Comm {
   template <class Buffers>
   [[gnu::always_inline]] bool receive_into(const Buffers& buffers, int count, Request** request);
   bool slots_are_free(int count) const;
+  [[gnu::cold]] bool wait_for_room();
   void fill_slot(const ReceiveBuffer& buffer, int index, Request* request);
   [[gnu::always_inline]] static bool is_whole(const Request& request, uint32_t bits,
                                               const ibv_wc& wc);

@@ -53,9 +53,11 @@ bool Recovery::may_return(const Pair& pair) {
          there != wire::PairReason::kWithdrawn;
 }
 
-// Nothing is outstanding, and a pair may return: perhaps only when NCCL calls the other end.
+// Nothing is outstanding or asked for, and a pair may return: perhaps only when NCCL calls the
+// other end.
 bool Recovery::needs_no_pair() const {
-  return link_->is_idle() && !link_->deaf() && std::ranges::any_of(pairs_, may_return);
+  const bool waits = !link_->is_idle() || link_->awaits_pair();
+  return !waits && !link_->deaf() && std::ranges::any_of(pairs_, may_return);
 }
 
 // The probe of a pair that is revived late would only delay the end.

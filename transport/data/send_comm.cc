@@ -31,7 +31,9 @@ void SendComm::advance(uint64_t buffer) {
 }
 
 // Most messages are the only one of their receive and go as one write: one comparison stands for
-// all checks of the slot's group and flags.
+// all checks of the slot's group and flags. A message counts as posted before the look at what the
+// recovery has for this thread: where nothing counts, the watcher may take the news of a loss, and
+// bring the pair back (Recovery::acts_for_data_path), a second after the loss.
 bool SendComm::isend(const void* data, size_t bytes, int tag, const MemoryHandle& memory,
                      Request** request) {
   const uint64_t buffer = head_;
@@ -44,13 +46,20 @@ bool SendComm::isend(const void* data, size_t bytes, int tag, const MemoryHandle
       !spread_->sends_whole(bytes)) {
     return isend_further(data, bytes, tag, memory, request);
   }
+  PeerLink& link = connection_.link();
+  link.count_posted();
+  if (link.needs_attention()) [[unlikely]] {
+    link.take_back_posted();
+    return isend_further(data, bytes, tag, memory, request);
+  }
   SpreadPair* pair = spread_->pair_of_whole();
   Request* taken = pair != nullptr && pair->free > 0 ? requests_.take() : nullptr;
   *request = taken;
-  if (taken == nullptr) [[unlikely]]
+  if (taken == nullptr) [[unlikely]] {
+    link.take_back_posted();
     return progress();
+  }
   head_ = buffer + 1;
-  connection_.link().count_posted();
   if (spread_->send_whole({bytes, data, buffer, memory, nullptr}, to, *pair, taken)) [[likely]]
     return true;
   *request = nullptr;
@@ -78,9 +87,11 @@ bool SendComm::send(Send send, int tag, Request** request) {
   send.buffer = *buffer;
   if (!suits(send, slot(*buffer)) && !accepts(send)) [[unlikely]]
     return false;
+  connection_.link().count_posted();
   const bool sent = first.group > 1 && may_hold(send)
                         ? spread_->hold(send, is_last_of_group(), request)
                         : spread_->send(send, request);
+  if (*request == nullptr) connection_.link().take_back_posted();
   if (!sent) return spread_->end_observation();
   if (*request == nullptr) return progress();
   advance(*buffer);

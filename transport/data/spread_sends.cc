@@ -49,7 +49,6 @@ bool SpreadSends::send(const Send& send, Request** request) {
   *request = message.request = requests_.take();
   if (*request == nullptr) return true;
   fill(*request, send, chunks.count);
-  link_.count_posted();
   post_all(message, at);
   return went_on(request);
 }
@@ -85,7 +84,6 @@ bool SpreadSends::hold(const Send& send, bool last, Request** request) {
   const ChunkEnd end = end_of(carrier, carrier.sent.posted(), message);
   pairs_.push(carrier, {*request, 0, send.bytes, work_requests, static_cast<uint16_t>(*pair), 0},
               Time{});
-  link_.count_posted();
   const RdmaWrite data = write_of(message, slot(message.buffer), 0, send.bytes, qp);
   held_.add(qp, writes_of(message, data, qp, tables_, connection_.peer()), end);
   look_if_quiet(false);  // each poll counts for it

@@ -46,7 +46,7 @@ class SpreadSends final : public SpreadPath {
   bool send(const Send& send, Request** request);
   // Whether send_whole() takes a message of so many bytes, of a slot that is plain, the only one of
   // its receive, and not smaller: it is one write, one path is active and usable, and nothing goes
-  // ahead of it. What a link that needs attention shows is found by the next poll.
+  // ahead of it. Where the link needs no attention.
   bool sends_whole(size_t bytes) const { return bytes < whole_below_; }
   // The pair of such a message: the only active one, whose queue may be full, or the next in turn;
   // null where none has room.

@@ -1,5 +1,6 @@
 // What becomes of the chunks of a pair that is lost, at every moment of a message. The fuzz targets
 // `rails` and `standby` show for any order of losses and returns that all data arrives once.
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -233,6 +234,58 @@ TEST_F(SpreadRecoveryTest, PeerChangesASlotBeforeAllIsSent_NoChunkIsSentAgain) {
     EXPECT_EQ(pair.chunks().size(), posted);
     pair.verbs.release();
   }
+}
+
+// The rails are lost while the sender has nothing to do, and the watcher brings them back. Its
+// first call after that is an isend, whose clear-to-send was there before the loss or came after
+// it.
+TEST_F(SpreadRecoveryTest, RailsReturnForAnIdleSender_ItsNextMessageArrives) {
+  for (const bool announced_before : {false, true}) {
+    SpreadRails pair(1, 1);
+    pair.exchange({8});
+    std::optional<SpreadMessage> message;
+    if (announced_before) message.emplace(pair, 8);
+    Recovery& there = pair.recovery_of(*pair.receiver);
+    for (uint32_t i : {0u, 1u}) there.on_failed_post(i, 0);
+    ASSERT_TRUE(wait_for([&] {
+      (void)pair.receiver->progress();
+      return there.counters(0).returns.load() + there.counters(1).returns.load() >= 1;
+    })) << there.state_text();
+    if (!announced_before) message.emplace(pair, 8);
+    ASSERT_TRUE(wait_for([&] {
+      if (message->receive == nullptr) message->receive = pair.irecv(message->to);
+      (void)pair.receiver->progress();
+      return message->receive != nullptr;
+    }));
+    ASSERT_TRUE(wait_for([&] {
+      (void)pair.receiver->progress();
+      return (message->send = pair.isend(message->from)) != nullptr;
+    }));
+    EXPECT_TRUE(message->arrives());
+  }
+}
+
+// irecv() has no room then, so that nothing is outstanding at either end.
+TEST_F(SpreadRecoveryTest, AllRailsAreLostBeforeTheNextReceive_FailsAtBothEnds) {
+  TransportOptions options = test_options();
+  options.connection.ack_timeout = 1;
+  SpreadRails pair(1, 1, options);
+  pair.exchange({8});
+  for (int rail : {0, 1}) {
+    for (char end : {'s', 'r'}) pair.verbs.port(pair.name(end, rail), 1).active = false;
+  }
+  Recovery& there = pair.recovery_of(*pair.receiver);
+  for (uint32_t i : {0u, 1u}) there.on_failed_post(i, 0);
+  ASSERT_TRUE(wait_for([&] {
+    (void)pair.receiver->progress();
+    return there.counters(0).losses.load() + there.counters(1).losses.load() == 2;
+  }));
+  Buffer to = pair.receiver_buffer(8), from = pair.sender_buffer(8);
+  EXPECT_TRUE(wait_for([&] {
+    (void)pair.irecv(to);
+    (void)pair.isend(from);
+    return pair.receiver->connection().failed() && pair.sender->connection().failed();
+  }));
 }
 
 }  // namespace
