@@ -70,9 +70,16 @@ def _compared(session, points, side):
     return f"{'cannot be judged beside' if session.rounds == 1 else 'is as fast as'} {session.base}"
 
 
+def incomparable(session):
+    """Why the files are not those of one machine and kind of run."""
+    return [note for note in session.notes if note.startswith("NOT COMPARABLE")]
+
+
 def verdicts(session, points):
     """The result of one program, one sentence for each side that is compared with the base."""
-    found = []
+    found = incomparable(session)
+    if found:
+        return found
     for side in session.others:
         ratios = comparison.overall(points, side)
         if ratios is None:

@@ -3,7 +3,7 @@ import tempfile
 import unittest
 
 import samples
-from comparelib import options, reader
+from comparelib import options, reader, report
 
 
 class ReaderTest(unittest.TestCase):
@@ -63,6 +63,7 @@ class ReaderTest(unittest.TestCase):
             "ib: no log of NCCL is beside the files, so nothing shows which transport was used.",
             f"NOT COMPARABLE, the runs have different ranks: 1 in {other} and 2 in {path}.",
             f"NOT COMPARABLE, the runs have different GPUs: A100 in {other} and NVIDIA H200 in {path}."])
+        self.assertEqual(report.verdicts(self.session(f"mine={path}", f"ib={other}"), []), notes[2:])
 
     def test_Defects_AreThoseOfTheResults(self):
         path = self.file("x.json", {}, results=[samples.result(8, 20, 1.0)])
