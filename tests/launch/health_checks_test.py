@@ -37,11 +37,13 @@ tests:
   - {series: 'node_textfile_mtime_seconds{instance="old", file="/a/nccl_gdr_doctor.prom"}', values: '0x120'}
   - {series: 'nccl_gdr_doctor_port_events_total{instance="good", counter="link_downed"}', values: '200x60 201x60'}
   - {series: 'nccl_gdr_doctor_port_events_total{instance="flaps", counter="link_downed"}', values: '200+1x120'}
+  - {series: 'nccl_gdr_doctor_port_events_total{instance="carrier", counter="carrier_changes"}', values: '1+1x120'}
   - {series: 'nccl_gdr_recoveries_total{instance="good", device="mlx5_0", port="1"}', values: '0x110 1x10'}
   alert_rule_test:
 """
-_EXPECTED = {("GpuNetworkFails", "60m"): ["fails"], ("GpuNetworkUnknown", "60m"): ["missing", "old"],
-             ("GpuNetworkLinkFlaps", "60m"): ["flaps"],
+_EXPECTED = {("GpuNetworkFails", "60m"): ["fails"], ("GpuNetworkUnknown", "60m"): ["missing"],
+             ("GpuNetworkOutdated", "60m"): ["old"],
+             ("GpuNetworkLinkFlaps", "60m"): ["carrier", "flaps"],
              ("GpuRailLost", "60m"): [], ("GpuRailLost", "115m"): ["good"]}
 
 
@@ -124,6 +126,7 @@ class HealthChecks(unittest.TestCase):
                 self.assertEqual(self.run_here(command), expected)
 
     def test_CronLine_KeepsTheOldFileWhereTheDoctorCouldNotLook(self):
+        self.assertIn("timeout 60 ", block("cron"))
         schedule, command = re.fullmatch(r"(\S+ \S+ \S+ \S+ \S+) root (.*)\n", block("cron")).groups()
         self.assertEqual(schedule, "*/5 * * * *")
         metrics = self.folder / "nccl_gdr_doctor.prom"
