@@ -328,8 +328,8 @@ std::string Connection::text() const {
     text.append(" qp ").append(hex(qp)).append(standby ? " (standby)" : "");
   };
   for (uint32_t r = 0; r < rails_.size(); ++r) {
-    const uint32_t qp = rails_[r].qps().front().qp->qp_num;
-    add_rail(rails_[r].address(), qp, stands_by(r));
+    const ibv_qp* qp = rails_[r].qps().front().qp.get();  // null: it was given up
+    add_rail(rails_[r].address(), qp == nullptr ? 0 : qp->qp_num, stands_by(r));
   }
   text.append(" <-> ").append(peer_.host);
   separator = " ";

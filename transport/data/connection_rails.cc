@@ -63,7 +63,8 @@ Result<RailTables> Connection::add_rails(EndRails rails, const Planner& plan, Ra
   std::vector<size_t> missing;
   std::vector<LeftOut> left_out;
   Status spare{};
-  if (!rails.standby.empty()) {
+  const bool has_standby = !rails.standby.empty();  // although all of them may be left out below
+  if (has_standby) {
     spare = watcher_->check_spare_memory(*rails[0].hca, options_->spare_memory);
   }
   if (!spare) {
@@ -74,6 +75,9 @@ Result<RailTables> Connection::add_rails(EndRails rails, const Planner& plan, Ra
     if (lean) return lean;
     offers_recovery_ = offers;  // it may be that HCA alone which registers nothing
   }
+  const auto warn_of_rails = [this](const std::vector<LeftOut>& all) {
+    for (const LeftOut& one : all) warn_of_rail(*watcher_, one.device, one.stands_by, one.why);
+  };
   for (;;) {
     size_t failed = 0;
     const size_t active = rails.active.size();
@@ -83,16 +87,17 @@ Result<RailTables> Connection::add_rails(EndRails rails, const Planner& plan, Ra
     for (uint32_t i = 0; added && i < places.size(); ++i) {
       if (places[i] != intended[i]) displaced_.push_back(i);
     }
-    for (size_t i = 0; added && i < left_out.size(); ++i) {
-      warn_of_rail(*watcher_, left_out[i].device, left_out[i].stands_by, left_out[i].why);
+    if (added) {
+      warn_of_rails(left_out);
+      return added;
     }
-    if (added) return added;
     lacks_ = added.error().sys_errno;
-    const bool leaner = !rails.standby.empty() || least.send < each->depths.send ||
-                        least.receive < each->depths.receive;
+    const bool leaner =
+        has_standby || least.send < each->depths.send || least.receive < each->depths.receive;
     const bool first_lack = failed < active && missing.empty() && is_lack(lacks_);
     if (first_lack && (leaner || make_room(rails[failed], added.error()))) {
       Result<RailTables> lean = add_lean(rails, plan, each, least, added.error());
+      if (lean) warn_of_rails(left_out);
       if (lean) return lean;
     }
     left_out.push_back({rails[failed], failed >= active, added.error()});
@@ -239,7 +244,8 @@ void Connection::log_excluded(uint32_t pair, const Error& why, bool warns) const
   const wire::RailAddress& remote = ports_of(pair).second;
   const std::string rail = to_string(device) + " <-> " + peer_.host + " " + remote.hca + ":" +
                            std::to_string(remote.port);
-  watcher_->warn_of_rail("not connected, errno " + std::to_string(why.sys_errno), device, rail,
+  const std::string cause = why.sys_errno != 0 ? std::to_string(why.sys_errno) : why.text;
+  watcher_->warn_of_rail("not connected, errno " + cause, device, rail,
                          ": the standby rail between these ports is not connected, so that "
                          "connections fail when their other rails do. It is tried again from time "
                          "to time. " +

@@ -164,7 +164,7 @@ void RailLog::write_losses(const std::string& name, Port& port) {
     }
     const std::string rails = loss.all.rails_text(), text = loss.all.text(left_out.value_or(0));
     if (left_out && loss.all.stood_by()) {
-      add("lost: " + loss.all.first_cause_text(), name, rails, text.substr(rails.size()));
+      add("lost: " + loss.all.common_text(), name, rails, text.substr(rails.size()));
     } else {
       write_rail_line(left_out.has_value(), text);
     }

@@ -11,7 +11,7 @@ uint32_t Recovery::claim_revivals(Clock::time_point now) {
   uint32_t due = 0;
   for (uint32_t i = 0; i < pairs_.size(); ++i) {
     Pair& pair = pairs_[i];
-    if (pair.agreement.next(now) == PairAction::kRevive) pair.reviving = true;
+    if (may_return(pair) && pair.agreement.next(now) == PairAction::kRevive) pair.reviving = true;
     if (pair.reviving) due |= 1u << io_.rail(i);
   }
   return due;

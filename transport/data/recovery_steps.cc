@@ -111,8 +111,8 @@ void Recovery::note_loss(uint32_t index, Clock::time_point now) {
 
 Recovery::Clock::time_point Recovery::deadline_of(const Pair& pair, Clock::time_point now) const {
   const PairAgreement& agreement = pair.agreement;
-  const bool claimed = pair.reviving || is_too_late(now);
-  Clock::time_point next = claimed ? Clock::time_point::max() : agreement.deadline();
+  const bool waits = pair.reviving || is_too_late(now) || (agreement.lost() && !may_return(pair));
+  Clock::time_point next = waits ? Clock::time_point::max() : agreement.deadline();
   if (agreement.unseen()) next = std::min(next, pair.state_at);
   const bool done = pair.drained || !may_return(pair) || !acts_for_data_path();
   const bool settled = agreement.lost() ? agreement.recovered() && is_finished(pair) && done
@@ -166,7 +166,9 @@ RailLoss Recovery::describe_loss(uint32_t index, const MovedWork* moved) const {
   loss.peer = io_.peer_text(index);
   loss.cause = agreement.cause();
   loss.peer_cause = agreement.peer_cause();
-  loss.stands_by = io_.stands_by(index);
+  // One that the connection had moved to is missed like any other.
+  const bool carried = arrivals_[index].count.load(std::memory_order_relaxed) != 0;
+  loss.stands_by = io_.stands_by(index) && !carried && (moved == nullptr || *moved == MovedWork{});
   loss.may_return = may_return(pairs_[index]);
   loss.usable = usable_ports(index);
   loss.settled = moved != nullptr;

@@ -283,7 +283,8 @@ std::string RailLosses::effect_text() const {
     all.insert(stood_by_.begin(), stood_by_.end());
     const auto seconds = std::chrono::ceil<std::chrono::seconds>(waits_).count();
     return "; no rail is usable for " + counted(all.size(), "connection") + ", which will wait " +
-           std::to_string(seconds) + " s at most for one to return, and then fail";
+           std::to_string(seconds) +
+           " s at most for one to return while requests are outstanding, and then fail";
   }
   std::string text = going_on_text();
   if (!stood_by_.empty()) {

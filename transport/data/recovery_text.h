@@ -71,8 +71,8 @@ class RailLosses {
 
   // Whether the rail carried nothing, as others were usable.
   bool stood_by() const { return connections_.empty() && effect_ == LossEffect::kGoesOn; }
-  // The one that most likely explains the others.
-  std::string first_cause_text() const { return to_string(causes_[0].cause); }
+  // What rails have in common that are lost for one reason.
+  std::string common_text() const { return causes_text() + " " + causes_[0].host; }
   // "mlx5_0:1 <-> nodeB mlx5_3:1 and 11 other ports".
   std::string rails_text() const;
 

@@ -492,7 +492,7 @@ void Watcher::tick(Clock::time_point now) {
     const bool was_deaf = link->deaf();
     if (link->on_tick(now)) watch_fd(link->fd());
     next_deadline_ = std::min(next_deadline_, link->deadline());
-    if (was_deaf || !link->deaf()) continue;
+    if (was_deaf || !link->deaf() || link->failed() || link->peer_gone()) continue;
     const auto connections = std::ranges::count_if(
         all, [&](const auto& other) { return other->peer().host == link->peer().host; });
     failures_.path_lost(*link, static_cast<size_t>(connections), now);

@@ -64,9 +64,9 @@ TEST(RecoveryTextTest, NoRailIsUsable_TheWarningSaysHowLongConnectionsWait) {
   last.usable.clear();
   last.waits = std::chrono::milliseconds(34360);
   const std::string text = text_of({last});
-  EXPECT_THAT(text,
-              HasSubstr("the port is down; no rail is usable for 1 connection, which will "
-                        "wait 35 s at most for one to return, and then fail. Likely cause: "));
+  EXPECT_THAT(text, HasSubstr("the port is down; no rail is usable for 1 connection, which will "
+                              "wait 35 s at most for one to return while requests are outstanding, "
+                              "and then fail. Likely cause: "));
   EXPECT_EQ(count_of("go on", text) + count_of("goes on", text), 0u) << text;
 }
 

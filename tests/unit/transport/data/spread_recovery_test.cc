@@ -281,9 +281,11 @@ TEST_F(SpreadRecoveryTest, AllRailsAreLostBeforeTheNextReceive_FailsAtBothEnds) 
     return there.counters(0).losses.load() + there.counters(1).losses.load() == 2;
   }));
   Buffer to = pair.receiver_buffer(8), from = pair.sender_buffer(8);
+  const ReceiveBuffer next = to.receive(8);
+  Request *receive = nullptr, *send = nullptr;
   EXPECT_TRUE(wait_for([&] {
-    (void)pair.irecv(to);
-    (void)pair.isend(from);
+    (void)pair.receiver->irecv(&next, 1, &receive);
+    (void)pair.sender->isend(from.data(), 8, 0, *from.memory, &send);
     return pair.receiver->connection().failed() && pair.sender->connection().failed();
   }));
 }
