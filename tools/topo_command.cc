@@ -106,29 +106,21 @@ void add_output(CLI::App* sub, TopoCommand* command) {
       ->group(group);
 }
 
-void add_what_if(CLI::App* sub, const char* flag, std::optional<std::string>* value,
-                 const std::string& help) {
-  sub->add_option(flag, *value, help)->group("What if");
-}
-
 }  // namespace
 
 void add_topo_command(CLI::App& app) {
   auto command = std::make_shared<TopoCommand>();
-  topo::InspectOptions& o = command->options;
   CLI::App* sub = app.add_subcommand(
       "topo", "Show GPUs, HCAs, the paths between them, rails, and where GPUDirect is possible");
   add_footer(sub, "nccl-gdr topo --from node17.xml --svg rails.svg", usual_statuses(""));
   add_input(sub, command.get());
   add_output(sub, command.get());
-  add_what_if(sub, "--nccl-version", &o.nccl_version,
-              fmt::format("The release whose rules count, from {}.{} to {}: 2.28.9, 2.28; default: "
-                          "the newest known",
-                          kOldestRelease.major, kOldestRelease.minor, kNewestRelease.to_string()));
-  add_what_if(sub, "--gdr-level", &o.gdr_level, "In place of NCCL_NET_GDR_LEVEL: PIX, PXB, ...");
-  add_what_if(sub, "--hca", &o.hca, "In place of NCCL_IB_HCA, in its grammar");
-  add_what_if(sub, "--rail-map", &o.rail_map,
-              "In place of GDR_NCCL_RAIL_MAP: gpu=hca[:port],...;... or a file with it");
+  sub->add_option(
+         "--nccl-version", command->options.nccl_version,
+         fmt::format("The release whose rules count, from {}.{} to {}: 2.28.9, 2.28; "
+                     "default: the newest known",
+                     kOldestRelease.major, kOldestRelease.minor, kNewestRelease.to_string()))
+      ->group("What if");
   sub->callback([command] { run(*command); });
 }
 

@@ -218,7 +218,7 @@ TEST(Perf, UnusableArguments_GiveTheirExitCodesAndWhatFits) {
   const Refused rows[] = {
 #ifndef __SANITIZE_THREAD__  // there, the tool lacks the commands that have one thread
       {{"foo"}, 2, "foo; the subcommands are perf, conformance"},
-      {{"topo", "--gdr-level", "FOO"}, 2, "--gdr-level: \"FOO\" cannot be used: "},
+      {{"topo", "--nccl-version", "FOO"}, 2, "--nccl-version: \"FOO\" cannot be used: "},
 #endif
       {{"perf"}, 2, "Fix: nccl-gdr perf --help lists the subcommands"},
       {{"perf", "allreduce"}, 2, "perf allreduce; the subcommands are sendrecv, all_reduce\n"},

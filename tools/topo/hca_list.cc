@@ -28,7 +28,7 @@ Accepts accepted_by(const Machine& machine, const InspectSettings& settings, Fin
     const bool all = std::all_of(hca.ports.begin(), hca.ports.end(), [&](const auto& port) {
       return filter.accepts(hca.name, port.number);
     });
-    if (!hca.named && !all && !settings.asked.hca.has_value()) nameless.insert(hca.name);
+    if (!hca.named && !all) nameless.insert(hca.name);
   }
   if (!nameless.empty()) {
     findings->push_back({FindingKind::kHcaUnmatched, Severity::kInfo,
@@ -95,27 +95,8 @@ void add_list_findings(const Machine& all, const InspectSettings& settings, Find
   }
   for (Finding& finding : settings.options.hcas.findings_on(ports)) {
     finding.subject = setting_text(settings.set, kHcaVariable);
-    // --hca is of this machine, and not of a whole site.
-    if (settings.asked.hca && !settings.options.hcas.excludes()) {
-      finding.severity = Severity::kWarning;
-    }
     findings->push_back(std::move(finding));
   }
-}
-
-std::string names_of_hcas(const Machine& machine) {
-  std::string names;
-  for (const topology::Hca& hca : machine.hcas) names += (names.empty() ? "" : ", ") + hca.name;
-  return names;
-}
-
-Status check_hca_list(const InspectOptions& asked, const std::string& existing,
-                      const Machine& machine) {
-  if (!asked.hca.has_value() || existing.empty() || !machine.hcas.empty()) return {};
-  return fail(Code::kInvalidUsage,
-              to_string({FindingKind::kBadValue, Severity::kError, "--hca",
-                         config::quoted(*asked.hca) + " accepts no port of this machine",
-                         "choose from its HCAs: " + existing}));
 }
 
 }  // namespace gdr::tools::topo

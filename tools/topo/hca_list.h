@@ -1,4 +1,4 @@
-// What the user's list of HCAs, NCCL_IB_HCA or --hca, does to the ports of a machine.
+// What the user's list of HCAs, NCCL_IB_HCA, does to the ports of a machine.
 #pragma once
 
 #include <filesystem>
@@ -15,8 +15,8 @@ namespace gdr::tools::topo {
 // Removes from `machine`, of a file or of sysfs, what the list does not accept and what the plugin
 // cannot use; from `all`, which is the same machine, only what it cannot use if no list names it.
 // Returns what `machine` lost. NCCL_IB_HCA names HCAs as verbs does: those without such a name are
-// accepted, with a note. But --hca names them as they are shown. `sysfs_root` is "" for a file,
-// which has only ports that can be used, or nothing that distinguishes them.
+// accepted, with a note. `sysfs_root` is "" for a file, which has only ports that can be used, or
+// nothing that distinguishes them.
 std::vector<transport::SkippedPort> remove_unused(const std::filesystem::path& sysfs_root,
                                                   const InspectSettings& settings,
                                                   topology::Machine* machine,
@@ -28,11 +28,5 @@ bool has_excluded(const std::vector<transport::SkippedPort>& skipped);
 // Adds what the list does on the machine that may not be meant, as HcaFilter::findings_on() has it.
 void add_list_findings(const topology::Machine& all, const InspectSettings& settings,
                        Findings* findings);
-
-std::string names_of_hcas(const topology::Machine& machine);  // "mlx5_0, mlx5_1"
-
-// Fails with kInvalidUsage where a list given for --hca leaves nothing of the HCAs `existing`.
-Status check_hca_list(const InspectOptions& asked, const std::string& existing,
-                      const topology::Machine& machine);
 
 }  // namespace gdr::tools::topo

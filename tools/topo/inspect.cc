@@ -28,7 +28,6 @@ struct LiveMachine {
   topology::Machine machine;
   topology::Machine all;  // with the ports that NCCL_IB_HCA excludes, too, by the names of verbs
   std::vector<transport::SkippedPort> not_offered;  // as Inspection::not_offered
-  std::string existing_hcas;                        // whether accepted or not: "mlx5_0, mlx5_1"
 };
 
 // Returns what discovery skipped, but for ports that are only not active: they are HCAs' ports like
@@ -57,7 +56,6 @@ LiveMachine read_live(const InspectSettings& settings, Findings* findings) {
   const config::Options& options = settings.options;
   Machine machine = topology::read_machine(config::read_options(options), findings);
   (void)topology::add_gpu_links(&machine, topology::LoadNvml::kYes);
-  std::string existing = names_of_hcas(machine);
   Result<std::shared_ptr<const verbs::Api>> verbs = verbs::Api::load(options.verbs_library);
   Result<transport::Discovery> found =
       verbs ? transport::discover_devices(
@@ -69,19 +67,17 @@ LiveMachine read_live(const InspectSettings& settings, Findings* findings) {
     add_list_findings(machine, settings, findings);
     Machine all = machine;
     auto removed = remove_unused("/sys", settings, &machine, &all, findings);
-    return {std::move(machine), std::move(all), std::move(removed), std::move(existing)};
+    return {std::move(machine), std::move(all), std::move(removed)};
   }
   findings->insert(findings->end(), found->findings.begin(), found->findings.end());
   std::optional<Machine> with_all;
   if (has_excluded(found->skipped)) with_all = with_all_ports(machine, *verbs, options);
   topology::replace_hcas(&machine, config::verbs_ports(*found, config::allowed_paths(options)));
   Machine all = with_all.has_value() ? std::move(*with_all) : machine;
-  if (!all.hcas.empty()) existing = names_of_hcas(all);
-  return {std::move(machine), std::move(all), not_offered(std::move(*found)), std::move(existing)};
+  return {std::move(machine), std::move(all), not_offered(std::move(*found))};
 }
 
-// Decides as the plugin does, but fails on a map given on the command line that does not fit.
-// Inspection::settings is filled.
+// Decides as the plugin does. Inspection::settings is filled.
 Result<Inspection> decide(Machine machine, const InspectSettings& settings, Findings findings) {
   const std::optional<topology::RailMap>& map = settings.options.rail_map;
   topology::DecisionOptions options = config::decision_options(settings.options, machine);
@@ -97,7 +93,6 @@ Result<Inspection> decide(Machine machine, const InspectSettings& settings, Find
   } else {
     Result<topology::RailPlan> plan =
         topology::plan_rails(decision.machine, decision.paths, {{}, map});
-    if (!plan && settings.asked.rail_map.has_value()) return forward_error(plan);
     if (!plan) unusable.insert(set.extract(kRailMapVariable));
   }
   return Inspection{
@@ -106,8 +101,6 @@ Result<Inspection> decide(Machine machine, const InspectSettings& settings, Find
 
 Result<Inspection> inspect_live(const InspectSettings& settings, Findings findings) {
   LiveMachine live = read_live(settings, &findings);
-  Status accepted = check_hca_list(settings.asked, live.existing_hcas, live.machine);
-  if (!accepted) return forward_error(accepted);
   auto made = decide(std::move(live.machine), settings, std::move(findings));
   if (!made) return made;
   topology::add_acs_findings(&made->decision);
@@ -121,9 +114,8 @@ Result<Inspection> inspect_live(const InspectSettings& settings, Findings findin
 
 Result<Inspection> inspect(const InspectOptions& options) {
   Findings findings;
-  Result<InspectSettings> settings = read_settings(options, &findings);
-  if (!settings) return forward_error(settings);
-  if (options.from == "live") return inspect_live(*settings, std::move(findings));
+  const InspectSettings settings = read_settings(options, &findings);
+  if (options.from == "live") return inspect_live(settings, std::move(findings));
   topology::Selection selection = config::gpu_selection();
   std::error_code unreadable;
   const bool is_folder = std::filesystem::is_directory(options.from, unreadable);
@@ -136,20 +128,17 @@ Result<Inspection> inspect(const InspectOptions& options) {
                             " hosts, and this is the first; the others are not looked at",
                         "judge each host by itself: --host 0, --host 1 and so on"});
   }
-  add_list_findings(*machine, *settings, &findings);
-  const std::string existing_hcas = names_of_hcas(*machine);
+  add_list_findings(*machine, settings, &findings);
   const std::filesystem::path sysfs_root =
       is_folder ? std::filesystem::path(options.from) / "sys" : "";
   if (!is_folder) add_unsupported(*machine, &findings);
   Machine all = *machine;
-  auto removed = remove_unused(sysfs_root, *settings, &*machine, &all, &findings);
-  Status accepted = check_hca_list(options, existing_hcas, *machine);
-  if (!accepted) return forward_error(accepted);
-  auto made = decide(std::move(*machine), *settings, std::move(findings));
+  auto removed = remove_unused(sysfs_root, settings, &*machine, &all, &findings);
+  auto made = decide(std::move(*machine), settings, std::move(findings));
   if (!made) return made;
   made->not_offered = std::move(removed);
   made->sysfs_root = sysfs_root;
-  decide_unrestricted(all, settings->options, &*made);
+  decide_unrestricted(all, settings.options, &*made);
   return made;
 }
 

@@ -1,49 +1,20 @@
 #include "tools/topo/inspect_settings.h"
 
-#include <array>
 #include <string>
-#include <utility>
 
 #include "plugin/config/load.h"
 #include "plugin/config/values.h"
-#include "plugin/config/variables.h"
 #include "tools/topo/nccl_settings.h"
 
 namespace gdr::tools::topo {
 namespace {
-
-// Fails where `value`, given on the command line, cannot be a value of the variable.
-Status check_flag(const std::string& name, const std::optional<std::string>& value) {
-  if (!value.has_value() || value->empty()) return {};
-  for (const config::Variable& variable : config::variables()) {
-    if (variable.name != name) continue;
-    config::Options unused;
-    Findings notes;
-    Status status = variable.assign(*value, &unused, &notes);
-    if (!status) {
-      return fail(Code::kInvalidUsage,
-                  to_string({FindingKind::kBadValue, Severity::kError, flag_of(name),
-                             config::quoted(*value) + " cannot be used: " + status.error().text,
-                             "use " + variable.accepted}));
-    }
-  }
-  return {};
-}
-
-// The options of the command line, by the variables that they override.
-std::array<std::pair<const char*, const std::optional<std::string>*>, 3> overrides_of(
-    const InspectOptions& asked) {
-  return {{{kLevelVariable, &asked.gdr_level},
-           {kHcaVariable, &asked.hca},
-           {kRailMapVariable, &asked.rail_map}}};
-}
 
 // Returns the variables with errors.
 UserSettings unusable_settings(const Findings& findings, const SettingSources& sources) {
   UserSettings settings;
   for (const Finding& finding : findings) {
     if (finding.severity != Severity::kError) continue;
-    if (auto setting = find_source(sources, finding.subject, {})) {
+    if (auto setting = find_source(sources, finding.subject)) {
       settings.emplace(finding.subject, *setting);
     }
   }
@@ -52,18 +23,14 @@ UserSettings unusable_settings(const Findings& findings, const SettingSources& s
 
 }  // namespace
 
-Result<InspectSettings> read_settings(const InspectOptions& asked, Findings* findings) {
+InspectSettings read_settings(const InspectOptions& asked, Findings* findings) {
   const SettingSources sources = read_sources();
-  config::Environment environment = sources.all;
   InspectSettings settings{.asked = asked, .options = {}, .nccl = {}, .set = {}, .unusable = {}};
-  for (const auto& [name, option] : overrides_of(asked)) {
-    if (option->has_value()) environment[name] = **option;
-    if (auto setting = find_source(sources, name, *option)) settings.set.emplace(name, *setting);
-    // A bad value in the environment is only reported; a bad value on the command line is an error.
-    if (Status usable = check_flag(name, *option); !usable) return forward_error(usable);
+  for (const char* name : {kLevelVariable, kHcaVariable, kRailMapVariable}) {
+    if (auto setting = find_source(sources, name)) settings.set.emplace(name, *setting);
   }
-  settings.options = config::load(environment, findings);
-  settings.nccl = nccl_settings(environment, settings.options, findings);
+  settings.options = config::load(sources.all, findings);
+  settings.nccl = nccl_settings(sources.all, settings.options, findings);
   settings.unusable = unusable_settings(*findings, sources);
   return settings;
 }

@@ -16,8 +16,6 @@ struct InspectOptions {
   // "live" for this machine; else the name of a file (XML of hwloc or NCCL), or of a folder
   // gathered by hwloc-gather-topology.
   std::string from = "live";
-  // Override NCCL_NET_GDR_LEVEL, NCCL_IB_HCA and GDR_NCCL_RAIL_MAP of the process environment.
-  std::optional<std::string> gdr_level, hca, rail_map;
   // Which host of a file that describes several: its position from 0, or its name (the host_hash of
   // NCCL's files); nothing: the first.
   std::optional<std::string> host;
@@ -37,8 +35,8 @@ struct Inspection {
   std::optional<topology::PredictedRails> unrestricted = {};
   // NCCL_IB_HCA, NCCL_NET_GDR_LEVEL and GDR_NCCL_RAIL_MAP, but for a map that is in `unusable`.
   UserSettings settings = {};
-  // Which setting that is, with its value: "NCCL_IB_HCA=mlx5_0", "--rail-map GPU0=mlx5_1", or two
-  // joined by " and "; "" where `unrestricted` is nothing.
+  // Which setting that is, with its value: "NCCL_IB_HCA=mlx5_0", or two joined by " and "; ""
+  // where `unrestricted` is nothing.
   std::string restricted_by = {};
   // The names of these variables: NCCL_IB_HCA, GDR_NCCL_RAIL_MAP, or both.
   std::vector<std::string> restricting = {};

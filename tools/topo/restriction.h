@@ -1,5 +1,4 @@
-// What the user's choice of ports and rails costs: NCCL_IB_HCA and GDR_NCCL_RAIL_MAP, or --hca and
-// --rail-map.
+// What the user's choice of ports and rails costs: NCCL_IB_HCA and GDR_NCCL_RAIL_MAP.
 #pragma once
 
 #include <cstddef>

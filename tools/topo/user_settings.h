@@ -1,5 +1,4 @@
-// Where the settings that decide about rails come from: an option, the environment, or a file of
-// NCCL.
+// Where the settings that decide about rails come from: the environment, or a file of NCCL.
 #pragma once
 
 #include <map>
@@ -16,12 +15,9 @@ inline constexpr char kHcaVariable[] = "NCCL_IB_HCA";
 inline constexpr char kLevelVariable[] = "NCCL_NET_GDR_LEVEL";
 inline constexpr char kRailMapVariable[] = "GDR_NCCL_RAIL_MAP";
 
-// Returns the option of the command line in place of a variable: "--hca"; else its name.
-std::string flag_of(const std::string& variable);
-
 // A setting of the user that is in force.
 struct UserSetting {
-  enum class From { kOption, kEnvironment, kFile };
+  enum class From { kEnvironment, kFile };
   From from = From::kEnvironment;
   std::string value;
   // The line of NCCL's configuration that sets the variable, which counts where the environment
@@ -41,24 +37,23 @@ struct SettingSources {
 
 SettingSources read_sources();
 
-// Returns what sets a variable: the option, where one is given, else the environment or a file of
-// NCCL; nothing where it is not set, or set to nothing.
-std::optional<UserSetting> find_source(const SettingSources& sources, const std::string& name,
-                                       const std::optional<std::string>& option);
+// Returns what sets a variable: the environment or a file of NCCL; nothing where it is not set, or
+// set to nothing.
+std::optional<UserSetting> find_source(const SettingSources& sources, const std::string& name);
 
 // Returns null where the variable is not in force.
 const UserSetting* find_setting(const UserSettings& settings, const std::string& name);
 
-// Returns a setting with its value as the user gave it: "--hca mlx5_0", "NCCL_IB_HCA=mlx5_0" or
+// Returns a setting with its value as the user gave it: "NCCL_IB_HCA=mlx5_0" or
 // "NCCL_IB_HCA=mlx5_0 in line 3 of /etc/nccl.conf"; the name where it is not in force.
 std::string setting_text(const UserSettings& settings, const std::string& name);
 
-// Returns where a setting comes from: "--rail-map", "GDR_NCCL_RAIL_MAP in the environment" or
+// Returns where a setting comes from: "GDR_NCCL_RAIL_MAP in the environment" or
 // "GDR_NCCL_RAIL_MAP in line 3 of /etc/nccl.conf"; "" where it is not in force.
 std::string origin_text(const UserSettings& settings, const std::string& name);
 
-// Returns how to do without a setting that is in force: "leave out --gdr-level LOC", "unset
-// NCCL_NET_GDR_LEVEL" or "remove NCCL_NET_GDR_LEVEL from line 3 of /etc/nccl.conf".
+// Returns how to do without a setting that is in force: "unset NCCL_NET_GDR_LEVEL" or "remove
+// NCCL_NET_GDR_LEVEL from line 3 of /etc/nccl.conf".
 std::string removal_text(const UserSettings& settings, const std::string& name);
 
 }  // namespace gdr::tools::topo

@@ -19,7 +19,7 @@ RailPlan make_plan(const Machine& machine, const PathTable& paths, RailOptions o
   findings->push_back(
       {FindingKind::kRailMap, Severity::kWarning, "",
        "GDR_NCCL_RAIL_MAP does not fit this machine and is not used: " + plan.error().text,
-       "correct the map; `nccl-gdr topo --rail-map MAP` checks one"});
+       "correct the map; `GDR_NCCL_RAIL_MAP=MAP nccl-gdr topo` checks one"});
   options.map.reset();
   return *plan_rails(machine, paths, options);  // only a map can make it fail
 }

@@ -46,14 +46,6 @@ TEST_F(TopoCommand, UnknownNewerRelease_IsNoted) {
               Not(HasSubstr("not known")));
 }
 
-TEST_F(TopoCommand, HcaListThatAcceptsNothing_IsAnErrorThatListsTheHcas) {
-  const Printed result = run("--hca mlx5_9 --from " + known(kMachine));
-  EXPECT_EQ(result.code, 2);
-  EXPECT_THAT(result.out, IsEmpty());
-  EXPECT_THAT(result.err, HasSubstr("mlx5_0, mlx5_1, mlx5_2, mlx5_3"));
-  EXPECT_EQ(run("--hca mlx5_3 --from " + known(kMachine)).code, 0);
-}
-
 TEST_F(TopoCommand, FolderWithoutSys_IsAnErrorWithAdvice) {
   const Printed result = run("--from " + known(""));
   EXPECT_EQ(result.code, 2);
@@ -165,8 +157,6 @@ TEST_F(TopoCommand, SeveralSources_AreAnErrorThatNamesALoop) {
 
 TEST_F(TopoCommand, RailMap_IsNamedByItsOrigin) {
   const std::string source = " --from " + known(kMachine);
-  EXPECT_THAT(run("--rail-map GPU0=mlx5_3;GPU7=mlx5_0" + source).out,
-              HasSubstr("\nRails, by --rail-map\n"));
   const auto by_environment = [&](const char* map) {
     setenv("GDR_NCCL_RAIL_MAP", map, 1);
     const Printed result = run(source);

@@ -98,8 +98,8 @@ TEST(Matrix, RailsAndExcludedPorts_NameWhatServesWhom) {
   ASSERT_EQ(scene.plan.excluded.size(), 2u);
   EXPECT_THAT(section, HasSubstr("mlx5_4:1  " + scene.plan.excluded[0].reason));
   EXPECT_THAT(section, HasSubstr("mlx5_4:2  " + scene.plan.excluded[1].reason));
-  EXPECT_THAT(matrix_text(scene_of(flat(1, 1)), {}, "--rail-map"),
-              HasSubstr("\nRails, by --rail-map\n"));
+  EXPECT_THAT(matrix_text(scene_of(flat(1, 1)), {}, "line 3 of nccl.conf"),
+              HasSubstr("\nRails, by line 3 of nccl.conf\n"));
 }
 
 TEST(Matrix, Gpus_HaveVerdictAndNcclsChoice) {
