@@ -24,7 +24,7 @@ namespace cuda = gdr::cuda;
 struct GpuCopier::State {
   cuda::Api api;
   std::mutex preparing;
-  GpuOptions options;                                          // guarded by preparing
+  bool own_context = false;                                    // guarded by preparing
   std::array<std::atomic<GpuDevice*>, kMaxDevices> devices{};  // each set once, never freed
   std::mutex pinning;
   std::unordered_set<void*> pinned;  // guarded by pinning; what pin_host() page-locked itself
@@ -96,7 +96,7 @@ gdr::Status GpuCopier::prepare(int device) {
   std::lock_guard<std::mutex> lock(state_->preparing);
   if (state_->device(device) != nullptr) return {};
   gdr::Result<std::unique_ptr<GpuDevice>> made =
-      GpuDevice::create(state_->api, device, state_->options);
+      GpuDevice::create(state_->api, device, state_->own_context);
   if (!made) return gdr::forward_error(made);
   for (const std::atomic<GpuDevice*>& slot : state_->devices) {
     const GpuDevice* other = slot.load(std::memory_order_acquire);
@@ -214,14 +214,9 @@ gdr::Status GpuCopier::adopt_thread(int device) {
                    "cuCtxSetCurrent failed: " + cuda::error_name(state_->api, rc));
 }
 
-void GpuCopier::set_completion(GpuCompletion completion) {
-  std::lock_guard<std::mutex> lock(state_->preparing);
-  state_->options.completion = completion;
-}
-
 void GpuCopier::set_own_context(bool own) {
   std::lock_guard<std::mutex> lock(state_->preparing);
-  state_->options.own_context = own;
+  state_->own_context = own;
 }
 
 GpuCompletion GpuCopier::completion(int device) const {

@@ -76,10 +76,7 @@ class GpuCopier {
   // lock of its context; a copy that the kernel waits for then deadlocks in the primary context.
   void set_own_context(bool own);
 
-  // Chooses the completion of devices prepared later. prepare() falls back to kEvent by itself
-  // where the driver refuses stream memory operations.
-  void set_completion(GpuCompletion completion);
-  // Returns what a prepared device uses.
+  // Returns what a prepared device uses: kEvent where the driver refuses stream memory operations.
   GpuCompletion completion(int device) const;
 
   GpuCopier(const GpuCopier&) = delete;

@@ -21,14 +21,14 @@ static_assert(kWordStride * kGpuLanesPerDevice <= kPageBytes);
 namespace cuda = gdr::cuda;
 
 gdr::Result<std::unique_ptr<GpuDevice>> GpuDevice::create(const cuda::Api& api, int ordinal,
-                                                          const GpuOptions& options) {
+                                                          bool own_context) {
   std::unique_ptr<GpuDevice> device(new GpuDevice(api, ordinal));
-  gdr::Status status = device->take_context(options.own_context);
+  gdr::Status status = device->take_context(own_context);
   if (!status) return gdr::forward_error(status);
   ContextScope scope(api, device->context_);
   if (scope.rc() == cuda::kSuccess) {
     status = device->map_done_words();
-    if (status) status = device->make_lanes(options.completion);
+    if (status) status = device->make_lanes();
   } else {
     status = device->failed("cuCtxPushCurrent", scope.rc());
   }
@@ -87,7 +87,8 @@ gdr::Status GpuDevice::map_done_words() {
   return failed("cuMemHostGetDevicePointer", rc);
 }
 
-gdr::Status GpuDevice::make_lanes(GpuCompletion wanted) {
+gdr::Status GpuDevice::make_lanes() {
+  GpuCompletion wanted = GpuCompletion::kStreamWrite;
   int wide = 0;
   cuda::Rc rc = api_.device_get_attribute(&wide, cuda::kDeviceCanUse64BitStreamMemOps, device_);
   if (rc != cuda::kSuccess || wide == 0) wanted = GpuCompletion::kEvent;

@@ -11,16 +11,11 @@
 
 namespace softhca {
 
-// How a device is prepared.
-struct GpuOptions {
-  GpuCompletion completion = GpuCompletion::kStreamWrite;
-  bool own_context = false;  // false: copy in the application's primary context
-};
-
 class GpuDevice {
  public:
+  // Without a context of its own it copies in the application's primary one.
   static gdr::Result<std::unique_ptr<GpuDevice>> create(const gdr::cuda::Api& api, int ordinal,
-                                                        const GpuOptions& options);
+                                                        bool own_context);
   // Runs only for a device whose create() failed: a prepared one lives as long as the process.
   ~GpuDevice();
   GpuDevice(const GpuDevice&) = delete;
@@ -41,7 +36,7 @@ class GpuDevice {
 
   gdr::Status take_context(bool own);
   gdr::Status map_done_words();
-  gdr::Status make_lanes(GpuCompletion wanted);
+  gdr::Status make_lanes();
   void enable_access_to(const GpuDevice& peer) const;
   gdr::Status failed(const char* what, gdr::cuda::Rc rc) const;
 
