@@ -90,9 +90,6 @@ INSTANTIATE_TEST_SUITE_P(
                {"0000:18:1d.0 PIX", "0000:18:1d.0 PIX", "0000:28:1d.0 PIX", "0000:28:1d.0 PIX",
                 "0000:98:1d.0 PIX", "0000:98:1d.0 PIX", "0000:a8:1d.0 PIX", "0000:a8:1d.0 PIX"}},
         // All NICs of a socket are PXB; the one below the same switch is nearer.
-        Golden{"nccl-cascade-4nic.xml",
-               {"mlx5_0 PXB", "mlx5_0 PXB", "mlx5_1 PXB", "mlx5_1 PXB", "mlx5_2 PXB", "mlx5_2 PXB",
-                "mlx5_3 PXB", "mlx5_3 PXB"}},
         // The NIC of the first switch is on the third, so the first two GPUs have none of their
         // own.
         Golden{"nccl-cross-wired.xml",
