@@ -119,7 +119,7 @@ TEST(NcclVariables, FilesOfNccl_AreReadAsNcclReadsThem) {
       {"NCCL_GRAPH_FILE", "<graphs/>", Verdict::kFailure, "<graphs> is not of version 1"},
       {"NCCL_GRAPH_FILE", "\t" + graph, Verdict::kFailure, "/etc/file.xml:1: a tab"},
       {"NCCL_GRAPH_FILE", "<graphs", Verdict::kFailure, "not XML"},
-      {"NCCL_GRAPH_FILE", "<?xml?>" + graph, Verdict::kFailure, "<?xml?> does not end"},
+      {"NCCL_GRAPH_FILE", "<?xml?>" + graph, Verdict::kFailure, "to NCCL, does not end"},
       {"NCCL_GRAPH_FILE", "\n\t" + graph, Verdict::kFailure, "file.xml:2: a tab, where NCCL"},
       {"NCCL_GRAPH_FILE", "<graphs version=\"2\"/>", Verdict::kFailure, "not of version 1"},
       {"NCCL_GRAPH_FILE", "<graph/>", Verdict::kWarning, "instead of those"},
