@@ -16,11 +16,6 @@
 
 namespace gdr::reference {
 
-struct Hello {
-  uint64_t magic = 0x3145434e45524652;
-  uint64_t secret = 0;
-};
-
 // Receiver to sender, for each receive.
 struct ClearToSend {
   uint32_t sequence = 0;

@@ -7,7 +7,6 @@
 
 #include <cerrno>
 #include <memory>
-#include <random>
 
 #include "tests/conformance/defect.h"
 
@@ -32,7 +31,6 @@ bool readable(int fd, int timeout_ms) {
 Connecting* Connecting::start(const Handle& handle) {
   auto made = std::make_unique<Connecting>();
   made->fd_.reset(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  made->hello_.secret = handle.secret;
   sockaddr_in name = loopback(handle.port);
   int result = connect(made->fd_.get(), reinterpret_cast<sockaddr*>(&name), sizeof(name));
   if (result != 0 && errno != EINPROGRESS) return nullptr;
@@ -42,11 +40,6 @@ Connecting* Connecting::start(const Handle& handle) {
 }
 
 abi::ncclResult_t Connecting::step(SendComm** comm) {
-  if (!hello_sent_) {
-    ssize_t sent = send(fd_.get(), &hello_, sizeof(hello_), MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (sent < 0) return errno == EAGAIN ? abi::ncclSuccess : abi::ncclRemoteError;
-    hello_sent_ = true;  // an empty socket buffer has room for all 16 bytes
-  }
   if (has_defect("blocking_connect")) readable(fd_.get(), kLongMs);
   char welcome = 0;
   ssize_t got = recv(fd_.get(), &welcome, 1, MSG_DONTWAIT);
@@ -58,8 +51,6 @@ abi::ncclResult_t Connecting::step(SendComm** comm) {
 
 ListenComm* ListenComm::open(Handle* handle) {
   auto made = std::make_unique<ListenComm>();
-  std::random_device entropy;
-  made->secret_ = uint64_t{entropy()} << 32 | entropy();
   made->fd_.reset(socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   sockaddr_in name = loopback(0);
   socklen_t length = sizeof(name);
@@ -68,47 +59,18 @@ ListenComm* ListenComm::open(Handle* handle) {
       getsockname(made->fd_.get(), address, &length) != 0) {
     return nullptr;
   }
-  *handle = Handle{made->secret_, name.sin_port, nullptr};
+  *handle = Handle{name.sin_port, nullptr};
   return made.release();
-}
-
-ListenComm::HelloState ListenComm::read_hello(PendingPeer& peer) const {
-  auto* into = reinterpret_cast<char*>(&peer.hello) + peer.bytes;
-  ssize_t got = recv(peer.fd.get(), into, sizeof(Hello) - peer.bytes, MSG_DONTWAIT);
-  if (got < 0 && errno == EAGAIN) return HelloState::kIncomplete;
-  if (got <= 0) return HelloState::kRejected;
-  peer.bytes += static_cast<size_t>(got);
-  if (peer.bytes < sizeof(Hello)) return HelloState::kIncomplete;
-  bool authentic = peer.hello.magic == Hello{}.magic && peer.hello.secret == secret_;
-  return authentic ? HelloState::kAccepted : HelloState::kRejected;
 }
 
 abi::ncclResult_t ListenComm::accept(RecvComm** comm) {
   if (has_defect("blocking_accept")) readable(fd_.get(), kLongMs);
-  for (;;) {
-    UniqueFd fd(accept4(fd_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (!fd.valid()) break;
-    int on = 1;
-    setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    pending_.push_back(PendingPeer{std::move(fd), {}, 0});
-    pending_.back().hello = Hello{0, 0};
-  }
-  for (size_t i = 0; i < pending_.size();) {
-    HelloState state = read_hello(pending_[i]);
-    if (state == HelloState::kIncomplete) {
-      ++i;
-      continue;
-    }
-    UniqueFd fd = std::move(pending_[i].fd);
-    pending_.erase(pending_.begin() + static_cast<std::ptrdiff_t>(i));
-    if (state == HelloState::kRejected) {
-      if (has_defect("fails_on_noise")) return abi::ncclRemoteError;
-      continue;
-    }
-    send(fd.get(), "w", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
-    *comm = new RecvComm(std::move(fd));
-    return abi::ncclSuccess;
-  }
+  UniqueFd fd(accept4(fd_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  if (!fd.valid()) return abi::ncclSuccess;
+  int on = 1;
+  setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  send(fd.get(), "w", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+  *comm = new RecvComm(std::move(fd));
   return abi::ncclSuccess;
 }
 

@@ -1,4 +1,4 @@
-// C5x: peers that die, unauthenticated connections, and misuse that must be reported.
+// C5x: peers that die, and misuse that must be reported.
 #include <signal.h>
 #include <unistd.h>
 
@@ -7,7 +7,6 @@
 
 #include "tools/conformance/case.h"
 #include "tools/conformance/exchange.h"
-#include "tools/conformance/intruder.h"
 
 namespace gdr::tools {
 namespace {
@@ -235,45 +234,6 @@ void listening_peer_dies(Session& s) {
             s.options().peer_death_seconds);
   expect_error_on_dead_peer(s, Op::Kind::kSend, comm);
 }
-
-// Port scanners and health checks of clusters connect to every open port. Such connections must
-// neither become a comm of accept() nor delay the authentic peer.
-void unauthenticated_peers(Session& s) {
-  s.open();
-  Handle handle{};
-  std::vector<uint16_t> before = listening_ports();
-  NetComm listener = listen_on_root(s, handle);
-  std::vector<uint16_t> ports;
-  for (uint16_t port : listening_ports()) {
-    if (std::find(before.begin(), before.end(), port) == before.end()) ports.push_back(port);
-  }
-  bool found = s.allgather("ports", ports.empty() ? "" : "found")[0] == "found";
-  if (!found) s.skip("no TCP port of the listener was found");
-  std::vector<UniqueFd> intruders;  // connections that stay open until the end
-  if (s.rank() == 0) intruders = intrude(ports, s.options().seed);
-  s.meet("unauthenticated connections are made");
-  NetComm send = own_send(s.net());
-  NetComm recv = own_recv(s.net());
-  void* comm = nullptr;
-  if (s.rank() == 1) {
-    abi::ncclResult_t result = connect_for(s, handle, s.options().timeout_seconds, &comm);
-    s.require(result == abi::ncclSuccess && comm != nullptr, "connect failed ({})",
-              describe(result));
-    send.reset(comm);
-  } else {
-    Deadline deadline(s, s.options().timeout_seconds);
-    while (comm == nullptr) {
-      s.must("accept", [&] { return s.net().accept(listener.get(), &comm); });
-      s.require(comm != nullptr || deadline.wait(),
-                "accept returned no comm with {} unauthenticated connections on its port",
-                intruders.size());
-    }
-    recv.reset(comm);
-  }
-  TestConnection connection(s, std::move(send), std::move(recv));
-  exchange(s, connection, {single(100), single(100000)});
-  s.meet("data has arrived");
-}
 }  // namespace
 
 ConformanceCases failure_cases() {
@@ -298,10 +258,6 @@ ConformanceCases failure_cases() {
       {"C57-death-while-accepting",
        "a listener killed before it accepted becomes an error of connect", 2, &listening_peer_dies,
        0},
-      {"C58-unauthenticated-peers",
-       "unauthenticated connections to the listening port, whether silent, closed or with random "
-       "bytes, do not affect the job",
-       2, &unauthenticated_peers},
   };
 }
 
