@@ -134,24 +134,5 @@ TEST(PerfMemory, NoCudaDriver_EndsWithTheReason) {
   EXPECT_EQ(run.exit_code, 3);
   EXPECT_THAT(run.err, HasSubstr("--memory cuda: no CUDA driver: "));
 }
-
-TEST(PerfMemory, UnusableValues_AreUsageErrors) {
-  for (const char* memory : {"D", "cuda:", "cuda:-1", "gpu", "host,cuda,host", "host,"}) {
-    ToolRun run = perf(memory);
-    EXPECT_EQ(run.exit_code, 2) << memory;
-    EXPECT_THAT(run.err, HasSubstr("--memory: ")) << memory;
-  }
-}
-
-TEST(PerfMemory, AllReduceOnCuda_IsRejectedNamingNcclTests) {
-  ToolRun run =
-      run_tool({"perf", "all_reduce", "--plugin", TEST_PLUGIN, "--memory", "host,cuda:0"});
-  EXPECT_EQ(run.exit_code, 2);
-  EXPECT_THAT(run.err, HasSubstr("all_reduce_perf of nccl-tests"));
-  EXPECT_EQ(run_tool({"perf", "all_reduce", "--plugin", TEST_PLUGIN, "--memory", "host", "-e", "64",
-                      "-n", "1"})
-                .exit_code,
-            0);
-}
 }  // namespace
 }  // namespace gdr::reference

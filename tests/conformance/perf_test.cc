@@ -224,6 +224,8 @@ TEST(Perf, UnusableArguments_GiveTheirExitCodesAndWhatFits) {
       {{"perf", "allreduce"}, 2, "perf allreduce; the subcommands are sendrecv, all_reduce\n"},
       {{"perf", "all_reduce", "-b", "64", "-e", "8"}, 2},
       {{"perf", "all_reduce", "--dtype", "half"}, 2},
+      {{"perf", "all_reduce", "--memory", "host,cuda:0"}, 2, "all_reduce_perf of nccl-tests"},
+      {{"perf", "sendrecv", "--memory", "host,"}, 2, "--memory: "},
       {{"perf", "all_reduce", "-b", "1X"}, 2, "1X is not a size: give a number of bytes"},
       {{"perf", "all_reduce", "--plugin", plugin(), "--rails", "0,99"}, 1, "device 99"},
       {{"perf", "sendrecv", "--root", "no-port"}, 2},

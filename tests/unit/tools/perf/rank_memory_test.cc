@@ -116,17 +116,6 @@ TEST_F(RegistrationTest, DmaBuf_CoversWholePagesAndIsClosedAfterwards) {
   EXPECT_LT(fcntl(g_call.fd, F_GETFD), 0);
 }
 
-TEST_F(RegistrationTest, CudaWithoutNumber_UsesTheRankModuloTheDevices) {
-  EXPECT_EQ(open({true, -1}, 0)->text(), "cuda:0 (0000:1a:00.0)");
-  EXPECT_EQ(open({true, -1}, 3)->text(), "cuda:1 (0000:1b:00.0)");
-}
-
-TEST_F(RegistrationTest, NumberBeyondTheDevices_FailsNamingTheRange) {
-  auto memory = open({true, 2});
-  ASSERT_FALSE(memory);
-  EXPECT_EQ(memory.error().text, "--memory cuda:2: there are CUDA devices 0..1");
-}
-
 TEST(ChooseForCuda, DmaBufWhereBothSupportIt_ElseTheDeviceAddress) {
   constexpr int kAll = abi::kPtrHost | abi::kPtrCuda | abi::kPtrDmaBuf;
   EXPECT_EQ(choose_for_cuda("d", kAll, true), RegisteredBy::kDmaBuf);
@@ -134,15 +123,6 @@ TEST(ChooseForCuda, DmaBufWhereBothSupportIt_ElseTheDeviceAddress) {
   EXPECT_EQ(choose_for_cuda("d", abi::kPtrHost | abi::kPtrCuda, true),
             RegisteredBy::kDeviceAddress);
   EXPECT_EQ(choose_for_cuda("d", abi::kPtrHost | abi::kPtrDmaBuf, true), RegisteredBy::kDmaBuf);
-}
-
-TEST(ChooseForCuda, NeitherSupported_FailsNamingTheDevice) {
-  auto none = choose_for_cuda("device 1 mlx5_1", abi::kPtrHost, true);
-  ASSERT_FALSE(none);
-  EXPECT_THAT(none.error().text, HasSubstr("device 1 mlx5_1 of the plugin has ptrSupport HOST:"));
-  auto no_export = choose_for_cuda("device 0 mlx5_0", abi::kPtrHost | abi::kPtrDmaBuf, false);
-  ASSERT_FALSE(no_export);
-  EXPECT_THAT(no_export.error().text, HasSubstr("does not export"));
 }
 }  // namespace
 }  // namespace gdr::tools
