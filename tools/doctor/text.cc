@@ -165,11 +165,11 @@ std::string last_lines(const Report& report, bool all) {
   const std::string failed = count(Verdict::kFailure) == 0
                                  ? "none failed"
                                  : fmt::format("{} failed", count(Verdict::kFailure));
-  std::string text = fmt::format(
-      "{}: of {} check{}, {}, {} with warnings, {} ok, {} unknown, {} about nothing here\n",
-      report.host.empty() ? "this machine" : report.host, report.results.size(),
-      report.results.size() == 1 ? "" : "s", failed, count(Verdict::kWarning), count(Verdict::kOk),
-      count(Verdict::kUnknown), count(Verdict::kNothing));
+  std::string text =
+      fmt::format("{}: of {} check{}, {}, {} with warnings, {} ok, {} unknown, {} not applicable\n",
+                  report.host.empty() ? "this machine" : report.host, report.results.size(),
+                  report.results.size() == 1 ? "" : "s", failed, count(Verdict::kWarning),
+                  count(Verdict::kOk), count(Verdict::kUnknown), count(Verdict::kNothing));
   if (!all) text += "nccl-gdr doctor --all shows what each of them saw.\n";
   if (has_steps(report.with(Verdict::kFailure)) || has_steps(report.with(Verdict::kWarning))) {
     text += "nccl-gdr doctor --fix-script prints fixes as a script to read and run.\n";

@@ -11,41 +11,39 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 TEST(DoctorText, EveryVerdict_FailuresFirstAndSortedByCost) {
-  EXPECT_EQ(
-      to_text(full_report(), false),
-      "failure  dear: stops jobs, or their use of RDMA\n"
-      "         mlx5_1:1: is down\n"
-      "           Fix: ip link set eth1 up\n"
-      "         (unknown) mlx5_2:1: cannot be read\n"
-      "           To see it: mount /sys\n"
-      "         Why: Something goes wrong otherwise.\n"
-      "\n"
-      "failure  cheap: a risk\n"
-      "         it may fail\n"
-      "           Fix: raise it\n"
-      "         Why: Something goes wrong otherwise.\n"
-      "\n"
-      "warning  doubtful: may cost bandwidth\n"
-      "         line break \xef\xbf\xbd\n"
-      "           Fix: set it to 1\n"
-      "         Why: Something goes wrong otherwise.\n"
-      "\n"
-      "unknown  unseen: run it as root\n"
-      "unknown  dear (mount /sys)\n"
-      "ok       fine\n"
-      "node17: of 5 checks, 2 failed, 1 with warnings, 1 ok, 1 unknown, 0 about nothing here\n"
-      "nccl-gdr doctor --all shows what each of them saw.\n"
-      "nccl-gdr doctor --fix-script prints fixes as a script to read and run.\n");
+  EXPECT_EQ(to_text(full_report(), false),
+            "failure  dear: stops jobs, or their use of RDMA\n"
+            "         mlx5_1:1: is down\n"
+            "           Fix: ip link set eth1 up\n"
+            "         (unknown) mlx5_2:1: cannot be read\n"
+            "           To see it: mount /sys\n"
+            "         Why: Something goes wrong otherwise.\n"
+            "\n"
+            "failure  cheap: a risk\n"
+            "         it may fail\n"
+            "           Fix: raise it\n"
+            "         Why: Something goes wrong otherwise.\n"
+            "\n"
+            "warning  doubtful: may cost bandwidth\n"
+            "         line break \xef\xbf\xbd\n"
+            "           Fix: set it to 1\n"
+            "         Why: Something goes wrong otherwise.\n"
+            "\n"
+            "unknown  unseen: run it as root\n"
+            "unknown  dear (mount /sys)\n"
+            "ok       fine\n"
+            "node17: of 5 checks, 2 failed, 1 with warnings, 1 ok, 1 unknown, 0 not applicable\n"
+            "nccl-gdr doctor --all shows what each of them saw.\n"
+            "nccl-gdr doctor --fix-script prints fixes as a script to read and run.\n");
 }
 
 TEST(DoctorText, AllFine_IsThreeLines) {
   const Report report = report_of({result_of("one", Cost::kRisk, {ok("", "a")}),
                                    result_of("two", Cost::kStops, {ok("", "b")})});
-  EXPECT_EQ(
-      to_text(report, false),
-      "ok       one, two\n"
-      "node17: of 2 checks, none failed, 0 with warnings, 2 ok, 0 unknown, 0 about nothing here\n"
-      "nccl-gdr doctor --all shows what each of them saw.\n");
+  EXPECT_EQ(to_text(report, false),
+            "ok       one, two\n"
+            "node17: of 2 checks, none failed, 0 with warnings, 2 ok, 0 unknown, 0 not applicable\n"
+            "nccl-gdr doctor --all shows what each of them saw.\n");
 }
 
 TEST(DoctorText, All_HasWhatIsFine) {
