@@ -62,8 +62,10 @@ void add_common_options(CLI::App* command, PerfOptions& o) {
   add_size(command, "-e,--end", o.end, "Largest size in bytes");
   command->add_option("-f,--factor", o.factor, "Factor between sizes")->capture_default_str();
   command->add_option("-n,--iters", o.iterations, "Iterations per size; 0: depends on the size")
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command->add_option("-w,--warmup", o.warmup, "Iterations before each measurement")
+      ->check(CLI::NonNegativeNumber)
       ->capture_default_str();
   command->add_option("--depth", o.depth, "Requests in flight on a connection")
       ->check(CLI::Range(1, abi::kMaxRequests))

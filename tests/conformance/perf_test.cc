@@ -228,6 +228,8 @@ TEST(Perf, UnusableArguments_GiveTheirExitCodesAndWhatFits) {
       {{"perf", "sendrecv", "--memory", "host,"}, 2, "--memory: "},
       {{"perf", "all_reduce", "-b", "1X"}, 2, "1X is not a size: give a number of bytes"},
       {{"perf", "all_reduce", "--plugin", plugin(), "--rails", "0,99"}, 1, "device 99"},
+      {{"perf", "all_reduce", "-n", "-1"}, 2, "--iters"},
+      {{"perf", "sendrecv", "-w", "-1"}, 2, "--warmup"},
       {{"perf", "sendrecv", "--root", "no-port"}, 2},
       {{"perf", "sendrecv", "--rank", "1"}, 2, "--rank requires --root"},
       {{"perf", "sendrecv", "--plugin", plugin(), "--dev", "99"}, 3},
