@@ -46,18 +46,16 @@ bool SendComm::isend(const void* data, size_t bytes, int tag, const MemoryHandle
       !spread_->sends_whole(bytes)) {
     return isend_further(data, bytes, tag, memory, request);
   }
-  PeerLink& link = connection_.link();
-  link.count_posted();
-  if (link.needs_attention()) [[unlikely]] {
-    link.take_back_posted();
-    return isend_further(data, bytes, tag, memory, request);
-  }
   SpreadPair* pair = spread_->pair_of_whole();
   Request* taken = pair != nullptr && pair->free > 0 ? requests_.take() : nullptr;
   *request = taken;
-  if (taken == nullptr) [[unlikely]] {
-    link.take_back_posted();
+  if (taken == nullptr) [[unlikely]]
     return progress();
+  connection_.link().count_posted();
+  if (connection_.link().needs_attention()) [[unlikely]] {
+    connection_.link().take_back_posted();
+    requests_.give_back(taken);
+    return isend_further(data, bytes, tag, memory, request);
   }
   head_ = buffer + 1;
   if (spread_->send_whole({bytes, data, buffer, memory, nullptr}, to, *pair, taken)) [[likely]]

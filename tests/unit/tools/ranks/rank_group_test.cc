@@ -69,7 +69,7 @@ TEST(RankGroup, RankThatHangs_IsKilledWithItsState) {
 // As on a machine that was overloaded or stopped: the other rank did not run either.
 TEST(StallGuard, RankDidNotRunForItsPatience_GivesUpOnlyAfterFurtherPolls) {
   auto outcomes = run_group(group(1, 0.1), [](Rank& rank) {
-    StallGuard guard(rank, 1);
+    StallGuard guard(rank, StallGuard::kClockMask + 1);  // a busy machine takes long for a yield
     int pauses = 0;
     for (uint64_t polls = 1; guard.keep_waiting(); ++polls) {
       if ((polls & StallGuard::kClockMask) != 0) continue;
