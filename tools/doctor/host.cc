@@ -27,7 +27,10 @@ void read_environment(Host* host) {
 
 void inspect_topology(Host* host) {
   topo::InspectOptions options;
-  if (!host->is_live) options.from = host->root.string();
+  if (!host->is_live) {
+    options.from = host->root.string();
+    options.sources = topo::SettingSources{{}, host->environment, host->conf_places};
+  }
   Result<topo::Inspection> found = topo::inspect(options);
   if (!found) {
     host->inspection_error = found.error().text;

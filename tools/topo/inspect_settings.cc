@@ -24,7 +24,7 @@ UserSettings unusable_settings(const Findings& findings, const SettingSources& s
 }  // namespace
 
 InspectSettings read_settings(const InspectOptions& asked, Findings* findings) {
-  const SettingSources sources = read_sources();
+  const SettingSources sources = asked.sources.has_value() ? *asked.sources : read_sources();
   InspectSettings settings{.asked = asked, .options = {}, .nccl = {}, .set = {}, .unusable = {}};
   for (const char* name : {kLevelVariable, kHcaVariable, kRailMapVariable}) {
     if (auto setting = find_source(sources, name)) settings.set.emplace(name, *setting);

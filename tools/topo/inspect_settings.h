@@ -20,7 +20,8 @@ struct InspectSettings {
   UserSettings unusable;  // variables with a value that cannot be used
 };
 
-// Reads the environment and NCCL's files once. A bad value there adds an error to `findings`.
+// Reads the environment and NCCL's files once, unless `asked` has what they set. A bad value there
+// adds an error to `findings`.
 InspectSettings read_settings(const InspectOptions& asked, Findings* findings);
 
 // Returns the release of NCCL that is asked for, with a note where its rules are not known. Fails

@@ -22,6 +22,8 @@ struct InspectOptions {
   // The release of NCCL whose rules count, in the grammar of nccl::Release; nothing: the newest
   // whose rules are known.
   std::optional<std::string> nccl_version;
+  // What sets variables on the machine of a folder; nothing: what sets those of this process.
+  std::optional<SettingSources> sources = {};
 };
 
 struct Inspection {

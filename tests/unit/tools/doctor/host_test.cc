@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "base/environment_swap.h"
 #include "tests/unit/tools/doctor/made_host.h"
 #include "tests/unit/topology/machines.h"
 
@@ -32,6 +33,19 @@ TEST(ReadHost, FolderInPlaceOfTheBarsOfAFunction_LeavesThemUnknown) {
   fs::create_directories(made.host.path("/sys/bus/pci/devices/" + bdf + "/resource"));
   const topo::PciStates states = topo::read_pci_states(machine, made.host.path("/sys"));
   EXPECT_EQ(states.at(machine.gpus[0].bdf).largest_bar, 0u);
+}
+
+TEST(ReadHost, CopyOfAMachine_IsPredictedWithItsOwnSettings) {
+  MadeHost made;
+  fs::create_directories(made.host.path("/sys/devices"));
+  made.write("/etc/nccl.conf", "\nNCCL_NET_GDR_LEVEL=LOC\n");
+  const ScopedVariable list("NCCL_IB_HCA", "mlx5_9"), level("NCCL_NET_GDR_LEVEL", "SYS");
+  const Host host = read_host(made.host.root).value();
+  ASSERT_TRUE(host.inspection.has_value()) << host.inspection_error;
+  EXPECT_EQ(host.inspection->settings.count("NCCL_IB_HCA"), 0u);
+  EXPECT_THAT(topo::origin_text(host.inspection->settings, "NCCL_NET_GDR_LEVEL"),
+              ::testing::HasSubstr("in line 2 of "));
+  EXPECT_EQ(decision_of(host).prediction.settings().gdr_level, topology::PathClass::kLoc);
 }
 
 TEST(NothingOn, ReadableSys_IsNothing) {
