@@ -167,6 +167,7 @@ std::vector<SmallShare> small_shares(const RailDecision& decision) {
   std::vector<SmallShare> found;
   for (size_t gpu = 0; gpu < machine.gpus.size(); ++gpu) {
     const double own = topo::share_of(decision.plan, gpu);
+    if (own == 0) continue;  // a far GPU, which is a finding of its own
     double best = own;
     for (size_t other : peers_of(machine, gpu)) {
       best = std::max(best, topo::share_of(decision.plan, other));
@@ -239,23 +240,29 @@ bool are_on_sockets_without_rails(const RailDecision& decision, const std::vecto
   });
 }
 
-// GPUs that have to go through a CPU to their rail, where peers need not. That half of the GPUs or
-// more are far is the design with fewer rails than places for them, or with all HCAs on one socket.
-void check_equal_distances(const RailDecision& decision, Findings* found) {
+// Returns the GPUs that have to go through a CPU to their rail, where peers need not. That half of
+// the GPUs or more are far is the design with fewer rails than places for them, or with all HCAs on
+// one socket.
+std::vector<size_t> far_gpus(const RailDecision& decision) {
   const Machine& machine = decision.machine;
   auto is_near = [&](size_t gpu) { return decision.plan.gpus[gpu].path <= PathClass::kPxb; };
-  std::vector<size_t> near, far;
+  std::vector<size_t> far;
   for (size_t gpu = 0; gpu < machine.gpus.size(); ++gpu) {
     const std::vector<size_t> peers = peers_of(machine, gpu);
-    if (is_near(gpu)) near.push_back(gpu);
-    if (is_near(gpu) || std::none_of(peers.begin(), peers.end(), is_near)) continue;
-    far.push_back(gpu);
+    if (!is_near(gpu) && std::any_of(peers.begin(), peers.end(), is_near)) far.push_back(gpu);
   }
   const bool is_few = 2 * far.size() < machine.gpus.size();
   const bool has_rails_for_all = decision.plan.rails.size() >= gpu_groups(decision).size();
   const bool by_design =
       !is_few && (!has_rails_for_all || are_on_sockets_without_rails(decision, far));
-  if (far.empty() || by_design) return;
+  return by_design ? std::vector<size_t>{} : far;
+}
+
+void add_far_gpus(const RailDecision& decision, const std::vector<size_t>& far, Findings* found) {
+  std::vector<size_t> near;
+  for (size_t gpu = 0; gpu < decision.machine.gpus.size(); ++gpu) {
+    if (decision.plan.gpus[gpu].path <= PathClass::kPxb) near.push_back(gpu);
+  }
   found->push_back({FindingKind::kRailShare, Severity::kWarning, short_list(gpu_labels(far)),
                     fmt::format("no HCA is below the same PCIe switch, where {} {} one",
                                 short_list(gpu_labels(near)), near.size() == 1 ? "has" : "have"),
@@ -294,16 +301,20 @@ void judge_rail_shares(const Host& host, Findings* found) {
   }
   const std::optional<RailDecision> up = with_ports_up(host);
   if (!up.has_value()) return;
-  const RailDecision& decision = *up;
-  const auto& gpus = decision.plan.gpus;
+  RailDecision decision = *up;
+  auto& gpus = decision.plan.gpus;
   // Another check names GPUs without a rail.
   if (std::any_of(gpus.begin(), gpus.end(),
                   [](const topology::GpuRails& one) { return one.rails.empty(); })) {
     return;
   }
+  const bool is_flat = topology::is_flat(decision);
+  const std::vector<size_t> far = far_gpus(decision);
+  if (!far.empty()) add_far_gpus(decision, far, found);
+  // Far GPUs have shares of the rails of others, whose shares would be even without them.
+  for (size_t gpu : far) gpus[gpu].rails.clear();
   // Where no GPU is near any HCA in particular, rails are dealt out, and need not come out even.
-  if (!topology::is_flat(decision)) check_equal_shares(decision, found);
-  check_equal_distances(decision, found);
+  if (!is_flat) check_equal_shares(decision, found);
 }
 
 }  // namespace gdr::tools::doctor

@@ -123,6 +123,18 @@ TEST(CheckShares, HcaWhoseGpuIsMissing_IsNamed) {
   }
 }
 
+// Its GPU has shares of the rails of others, which makes these uneven, too.
+TEST(CheckShares, HcaThatIsMissingWhereEachGpuHasOne_IsNamedByItsGpuAlone) {
+  for (size_t lost = 0; lost < 4; ++lost) {
+    Machine machine = one_to_one_machine();
+    machine.hcas.erase(machine.hcas.begin() + static_cast<ptrdiff_t>(lost));
+    std::vector<std::string> found = found_on(machine);
+    std::erase_if(found, [](const auto& one) { return !one.starts_with("rail-share: "); });
+    EXPECT_THAT(found, ElementsAre(HasSubstr("rail-share: GPU" + std::to_string(lost) +
+                                             ": no HCA is below the same PCIe switch")));
+  }
+}
+
 // A switch that is lost with its GPU and its HCA leaves nothing uneven.
 TEST(CheckShares, NumberOfGpusThatIsNoPowerOfTwo_IsNotNamed) {
   Machine machine = one_to_one_machine();
