@@ -440,7 +440,11 @@ Findings nccl_file_findings(const std::string& file) {
 }
 
 Result<std::set<int>> gpus_of_graph(const std::string& file) {
-  auto xml = XmlFile::read(file);
+  Result<std::string> text = XmlFile::text_of(file);
+  if (!text) return forward_error(text);
+  // Where the file ends before an element, NCCL has none (xmlGetNode in its src/graph/xml.cc).
+  if (text->find_first_not_of(" \r\n") == std::string::npos) return std::set<int>{};
+  auto xml = XmlFile::parse(std::move(*text), file);
   if (!xml) return forward_error(xml);
   // Its elements are not those of a topology file, and the syntax is.
   const std::vector<NcclDiagnostic> found = nccl_diagnostics(xml->text());
@@ -456,7 +460,8 @@ Result<std::set<int>> gpus_of_graph(const std::string& file) {
   for (const pugi::xpath_node& gpu : xml->document().select_nodes("/graphs/graph/channel/gpu")) {
     // NCCL reads hexadecimal digits from 2.21 on, and no number where there is a rank.
     const char* dev = gpu.node().attribute("dev").value();
-    if (!gpu.node().attribute("rank")) gpus.insert(static_cast<int>(std::strtol(dev, nullptr, 16)));
+    const bool has_rank = !gpu.node().attribute("rank").empty();
+    gpus.insert(has_rank ? -1 : static_cast<int>(std::strtol(dev, nullptr, 16)));
   }
   return gpus;
 }

@@ -37,8 +37,9 @@ Result<std::vector<Machine>> nccl_xml_hosts(const std::string& file,
 // read as it looks, and why nccl_xml() fails.
 Findings nccl_file_findings(const std::string& file);
 
-// Returns the GPUs, by NVML's numbers, that a graph of NCCL (NCCL_GRAPH_FILE) has channels over.
-// Fails where NCCL refuses the file.
+// Returns the GPUs, by NVML's numbers, that a graph of NCCL (NCCL_GRAPH_FILE) has channels over;
+// -1 for those that it names by their ranks; nothing where it has no channels. Fails where NCCL
+// refuses the file.
 Result<std::set<int>> gpus_of_graph(const std::string& file);
 
 // Reads the text of such a file.

@@ -150,9 +150,12 @@ void judge_graph_file(const Host& host, Observations* seen) {
   }
   seen->push_back(warning(kName,
                           value_text(host, kName) +
-                              ": NCCL takes the channels of this file instead of those that it "
-                              "would find, and fails in jobs with other GPUs; the file is meant "
-                              "for experiments, not for a site's settings",
+                              (gpus->empty() ? ": the file has no channels, and NCCL searches for "
+                                               "them as without it"
+                                             : ": NCCL takes the channels of this file instead of "
+                                               "those that it would find, and fails in jobs with "
+                                               "other GPUs; the file is meant for experiments, not "
+                                               "for a site's settings"),
                           fix));
 }
 

@@ -115,14 +115,19 @@ TEST(NcclVariables, FilesOfNccl_AreReadAsNcclReadsThem) {
       {"NCCL_TOPO_FILE", graph, Verdict::kWarning, "has no <system>"},
       {"NCCL_TOPO_FILE", topology, Verdict::kOk, ""},
       {"NCCL_GRAPH_FILE", graph, Verdict::kFailure, "use GPU3, and this machine has 2 GPUs"},
-      {"NCCL_GRAPH_FILE", "<graphs version=\"1\"/>", Verdict::kWarning, "instead of those"},
+      {"NCCL_GRAPH_FILE", "<graphs version=\"1\"/>", Verdict::kWarning, "has no channels"},
+      {"NCCL_GRAPH_FILE",
+       "<graphs version=\"1\"><graph><channel><gpu rank=\"9\"/></channel></graph></graphs>",
+       Verdict::kWarning, "instead of those"},
       {"NCCL_GRAPH_FILE", "<graphs/>", Verdict::kFailure, "<graphs> is not of version 1"},
       {"NCCL_GRAPH_FILE", "\t" + graph, Verdict::kFailure, "/etc/file.xml:1: a tab"},
       {"NCCL_GRAPH_FILE", "<graphs", Verdict::kFailure, "not XML"},
       {"NCCL_GRAPH_FILE", "<?xml?>" + graph, Verdict::kFailure, "to NCCL, does not end"},
       {"NCCL_GRAPH_FILE", "\n\t" + graph, Verdict::kFailure, "file.xml:2: a tab, where NCCL"},
       {"NCCL_GRAPH_FILE", "<graphs version=\"2\"/>", Verdict::kFailure, "not of version 1"},
-      {"NCCL_GRAPH_FILE", "<graph/>", Verdict::kWarning, "instead of those"},
+      {"NCCL_GRAPH_FILE", "<graph/>", Verdict::kWarning, "has no channels"},
+      {"NCCL_GRAPH_FILE", topology, Verdict::kWarning, "has no channels"},
+      {"NCCL_GRAPH_FILE", "\n", Verdict::kWarning, "has no channels"},
       {"NCCL_GRAPH_FILE", "", Verdict::kFailure, "No such file"}};
   for (const auto& one : cases) {
     for (const bool is_live : {true, false}) {
