@@ -23,11 +23,12 @@ namespace fs = std::filesystem;
 // A network function of the PCI tree that should be an HCA.
 struct HcaFunction {
   std::string address, ids, driver;
+  bool is_infiniband = false;  // whose RDMA cannot be turned off
 };
 
 constexpr uint16_t kNvidiaNetworking = 0x15b3;  // formerly Mellanox
 constexpr uint16_t kVirtio = 0x1af4;
-constexpr uint32_t kNetworkController = 0x02;  // Ethernet 0200, InfiniBand 0207
+constexpr uint32_t kNetworkController = 0x02, kInfiniband = 0x0207;  // Ethernet 0200
 
 // The module that makes an RDMA device of a function with that driver.
 constexpr auto kRdmaModules = std::to_array<std::pair<std::string_view, std::string_view>>(
@@ -47,7 +48,8 @@ std::vector<HcaFunction> hca_functions(const Host& host) {
     const fs::path driver = fs::read_symlink(folder / "driver", error);
     functions.push_back({function->bdf.to_string(),
                          fmt::format("{:04x}:{:04x}", function->ids.vendor, function->ids.device),
-                         error ? "" : driver.filename().string()});
+                         error ? "" : driver.filename().string(),
+                         function->class_code >> 8 == kInfiniband});
   }
   return functions;
 }
@@ -80,16 +82,18 @@ Observation function_without_rdma(const Host& host, const HcaFunction& function,
   const std::string evidence =
       fmt::format("its driver is {}, but there is no RDMA device of it (/sys/class/infiniband): ",
                   function.driver);
-  const std::string enable = fmt::format(
-      "devlink dev param set pci/{0} name enable_roce value true cmode driverinit, then devlink "
-      "dev "
-      "reload pci/{0}",
-      function.address);
-  if (is_loaded.value_or(false)) {
-    return failure(subject, evidence + module + " is loaded, and RDMA is disabled", enable);
+  const char* state = is_loaded.value_or(false) ? "is" : is_loaded ? "is not" : "may not be";
+  const std::string seen = fmt::format("{}{} {} loaded{}", evidence, module, state,
+                                       function.is_infiniband ? "" : ", and RDMA may be disabled");
+  std::string fix = fmt::format("look in dmesg for errors of {} and {}", function.driver, module);
+  if (!function.is_infiniband) {
+    fix = fmt::format(
+        "devlink dev param set pci/{0} name enable_roce value true cmode driverinit, then devlink "
+        "dev reload pci/{0}; or {1}",
+        function.address, fix);
   }
-  return failure(subject, evidence + module + " is not loaded, or RDMA is disabled",
-                 fmt::format("modprobe {}; if that is loaded: {}", module, enable),
+  if (is_loaded.value_or(false)) return failure(subject, seen, fix);
+  return failure(subject, seen, fmt::format("modprobe {}; if that is loaded: {}", module, fix),
                  load_rdma_module(host, module));
 }
 

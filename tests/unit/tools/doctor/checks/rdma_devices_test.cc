@@ -7,11 +7,11 @@ namespace {
 
 // Adds a network function, with that driver if it is not empty.
 void add_function(MadeFabric* made, const std::string& address, const std::string& driver,
-                  const std::string& vendor = "0x15b3") {
+                  const std::string& vendor = "0x15b3", const char* device_class = "0x020700") {
   const std::string folder = "/sys/devices/pci0000:3a/" + address;
   made->write(folder + "/vendor", vendor + "\n");
   made->write(folder + "/device", "0x1021\n");
-  made->write(folder + "/class", "0x020700\n");
+  made->write(folder + "/class", device_class);
   made->link("/sys/bus/pci/devices/" + address, folder);
   if (!driver.empty()) made->link(folder + "/driver", "/sys/bus/pci/drivers/" + driver);
 }
@@ -36,11 +36,12 @@ auto gpus_in_container(const char* vendor_of_network) {
 }
 
 // An RDMA device at 0000:3b:00.0 and a function of its model elsewhere.
-auto beside_device(const char* address, const char* driver, std::vector<std::string> modules = {}) {
+auto beside_device(const char* address, const char* driver, std::vector<std::string> modules = {},
+                   const char* device_class = "0x020700") {
   return [=](MadeFabric* made) {
     made->add_infiniband();
     made->hca(0).pci = "0000:3b:00.0";
-    add_function(made, address, driver);
+    add_function(made, address, driver, "0x15b3", device_class);
     for (const std::string& one : modules) made->write("/sys/module/" + one + "/refcnt", "1\n");
   };
 }
@@ -132,9 +133,13 @@ TEST(RdmaDevices, EachCase_HasItsVerdict) {
         Verdict::kWarning, "", "", "", ""},
        {"peer without its module", beside_device("0000:3c:00.0", "mlx5_core", {"mlx5_core"}),
         Verdict::kWarning, "", "", "", load_ib},
-       {"peer with its module",
+       {"InfiniBand peer with its module",
         beside_device("0000:3c:00.0", "mlx5_core", {"mlx5_core", "mlx5_ib"}), Verdict::kWarning, "",
-        "mlx5_ib is loaded, and RDMA is disabled", "devlink dev param set pci/0000:3c:00.0", ""},
+        "(/sys/class/infiniband): mlx5_ib is loaded", "look in dmesg for errors of mlx5_core", ""},
+       {"Ethernet peer with its module",
+        beside_device("0000:3c:00.0", "mlx5_core", {"mlx5_core", "mlx5_ib"}, "0x020000"),
+        Verdict::kWarning, "", "mlx5_ib is loaded, and RDMA may be disabled",
+        "devlink dev param set pci/0000:3c:00.0", ""},
        {"peer without a driver", beside_device("0000:3c:00.0", ""), Verdict::kWarning,
         "0000:3c:00.0 (15b3:1021)"},
        {"bonded port", beside_device("0000:3b:00.1", "mlx5_core"), Verdict::kOk},
