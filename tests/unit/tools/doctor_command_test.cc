@@ -192,10 +192,10 @@ TEST_F(DoctorCommandRun, EarlierReport_ShowsHowCountersMoved) {
   // Each is added to those before.
   const std::tuple<const char*, nlohmann::json, int, const char*> cases[] = {
       {"/host", "container", 1, "link_downed 6"},
-      {"/ports/0/guid", "of another card", 0, "--since has no counters"},
-      {"/host", "node17", 0, "--since has no counters"},
+      {"/ports/0/guid", "of another card", 3, "--since has no counters"},
+      {"/host", "node17", 3, "--since has no counters"},
       {"/boot_id", "bbbb", 2, "has none of this machine's HCAs"},
-      {"/ports/0/guid", "", 0, "from this boot"},
+      {"/ports/0/guid", "", 3, "from this boot"},
       {"/time", 0, 2, "does not state the time"},
       {"/ports/0/values/link_downed", "x", 2, "is not a report with counters"}};
   for (const auto& [place, value, code, text] : cases) {

@@ -10,6 +10,7 @@
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/checks/fabric_ports.h"
 #include "tools/doctor/topology.h"
+#include "tools/topo/shell_lines.h"
 
 namespace gdr::tools::doctor {
 namespace {
@@ -113,16 +114,20 @@ Verdict verdict_of(const CounterMeaning& meaning, uint64_t moved, uint64_t secon
   return count >= meaning.warning * days ? Verdict::kWarning : Verdict::kOk;
 }
 
+// A counter that is less than before began again at 0 meanwhile. One at its largest value may have
+// missed any number of events.
 void add_move(const std::string& name, uint64_t before, uint64_t after, Moves* moves) {
   const CounterMeaning& meaning = meaning_of(name);
-  Verdict verdict = Verdict::kOk;
-  if (after > before) {
-    verdict = verdict_of(meaning, after - before, moves->seconds);
-    moves->texts.push_back(fmt::format("{} {} ({} in all)", name, after - before, after));
-  } else if (after < before) {
+  const bool is_largest = after > 0 && after == meaning.largest;
+  const uint64_t moved = after < before ? after : after - before;
+  const Verdict verdict = std::max(verdict_of(meaning, moved, moves->seconds),
+                                   is_largest ? Verdict::kUnknown : Verdict::kOk);
+  if (after < before) {
     moves->texts.push_back(fmt::format("{} began again ({} in all)", name, after));
-  } else if (after > 0 && after == meaning.largest) {
-    verdict = Verdict::kUnknown;
+  } else if (after > before) {
+    moves->texts.push_back(fmt::format("{} {} ({} in all{})", name, moved, after,
+                                       is_largest ? ", its largest value" : ""));
+  } else if (is_largest) {
     moves->texts.push_back(fmt::format("{} still at its largest value {}", name, after));
   }
   moves->worst = std::max(moves->worst, verdict);
@@ -131,13 +136,16 @@ void add_move(const std::string& name, uint64_t before, uint64_t after, Moves* m
   add_once(&moves->fixes, meaning.fix);
 }
 
-Observation moved_counters(const std::string& label, const Moves& moves) {
+Observation moved_counters(const FabricPort& one, const Moves& moves) {
   const std::string moved =
       fmt::format("{} in the last {}", fmt::join(moves.texts, ", "), duration_text(moves.seconds));
-  Observation seen = ok(label, moved);
+  Observation seen = ok(one.label, moved);
   seen.verdict = moves.worst;
   if (moves.worst == Verdict::kUnknown) {
-    seen.needs = "set the counters of the port to 0: perfquery -R, or mlxlink -d HCA --pc";
+    seen.needs = fmt::format(
+        "set the counters of the port to 0: perfquery -C {0} -P {1} -R, or mlxlink "
+        "-d {0} --pc",
+        topo::shell_word(one.hca->name), one.port->number);
   } else if (moves.worst != Verdict::kOk) {
     seen.evidence += fmt::format(": {}", fmt::join(moves.meanings, "; "));
     seen.fix = fmt::format("{}", fmt::join(moves.fixes, "; "));
@@ -152,14 +160,14 @@ Observation error_counters_of(const Host& host, const FabricPort& one) {
     return unknown(one.label, "it has no counters in sysfs", "mount /sys of the host");
   }
   const std::string totals = totals_text(now->values, host.counters.uptime);
-  if (!host.earlier.has_value()) {
-    if (totals == totals_text({}, 0)) return ok(one.label, totals);
-    return unknown(one.label, totals + "; whether they move is unknown",
-                   "run it on the machine, or give --since an earlier report");
-  }
-  const PortCounters* before = same_port(*host.earlier, *now);
+  const PortCounters* before = host.earlier.has_value() ? same_port(*host.earlier, *now) : nullptr;
   if (before == nullptr) {
-    return ok(one.label, totals + "; --since has no counters of the port from this boot");
+    if (totals == totals_text({}, 0)) return ok(one.label, totals);
+    return unknown(
+        one.label,
+        totals + (host.earlier.has_value() ? "; --since has no counters of the port from this boot"
+                                           : "; whether they move is unknown"),
+        "run it on the machine without --since, or give --since a report of this boot");
   }
   Moves moves;
   moves.seconds = host.counters.time - host.earlier->time;
@@ -168,7 +176,7 @@ Observation error_counters_of(const Host& host, const FabricPort& one) {
     if (old == before->values.end() || is_of_closing(name)) continue;
     add_move(name, old->second, value, &moves);
   }
-  if (!moves.texts.empty()) return moved_counters(one.label, moves);
+  if (!moves.texts.empty()) return moved_counters(one, moves);
   return ok(one.label, totals + "; none moved in the last " + duration_text(moves.seconds));
 }
 

@@ -52,10 +52,18 @@ TEST(ErrorCounters, SinceAnEarlierReport_AreJudgedByTheirRate) {
        {"wrong bits", moved("symbol_error", 240, 2 * kHour), Verdict::kWarning},
        {"retries in vain", moved("local_link_integrity_errors", 1, kDay), Verdict::kWarning},
        {"end of a job", moved("resp_cqe_error", 6400, kHour), Verdict::kOk},
-       {"set to 0", counters({{"link_downed", 200}}, {{"link_downed", 201}}, kHour), Verdict::kOk,
-        "", "link_downed began again (200 in all)"},
+       {"set to 0", counters({{"link_downed", 0}}, {{"link_downed", 201}}, kHour), Verdict::kOk, "",
+        "link_downed began again (0 in all)"},
+       {"many since it was set to 0",
+        counters({{"link_downed", 200}}, {{"link_downed", 201}}, kHour), Verdict::kFailure, "",
+        "link_downed began again (200 in all) in the last 60 min: the link went down", "cable"},
        {"counts no longer", counters({{"link_downed", 255}}, {{"link_downed", 255}}, kHour),
-        Verdict::kUnknown, "", "still at its largest value 255", "perfquery -R"},
+        Verdict::kUnknown, "", "still at its largest value 255", "perfquery -C 'mlx5_0' -P 1 -R"},
+       {"few until it counts no longer",
+        counters({{"link_downed", 255}}, {{"link_downed", 253}}, 10 * kDay), Verdict::kUnknown, "",
+        "link_downed 2 (255 in all, its largest value)", "perfquery"},
+       {"many until it counts no longer",
+        counters({{"link_downed", 255}}, {{"link_downed", 100}}, kDay), Verdict::kFailure},
        {"new counter", counters({{"link_downed", 200}}, {}, kHour), Verdict::kOk, "",
         "not 0: link_downed 200"},
        {"new port",
@@ -63,7 +71,7 @@ TEST(ErrorCounters, SinceAnEarlierReport_AreJudgedByTheirRate) {
           made->add_counters({{"link_downed", 200}}, {{"link_downed", 100}}, kHour);
           made->host.earlier->ports.clear();
         },
-        Verdict::kOk, "", "--since has no counters of the port from this boot"}});
+        Verdict::kUnknown, "", "--since has no counters of the port from this boot"}});
 }
 
 // HCAs with that firmware.
