@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "plugin/config/load.h"
-#include "plugin/config/values.h"
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/nccl_settings.h"
 #include "tools/doctor/topology.h"
@@ -48,15 +47,15 @@ std::string hcas_of(const transport::HcaFilter::Ports& ports) {
 // NCCL's own transport takes a blank for a part of the name (parseStringList in its
 // src/misc/utils.cc); the plugin does not.
 void judge_blanks_of_filter(const Host& host, const char* name, Observations* seen) {
-  std::string value = nccl_setting(host, name).value_or("");
-  const auto blanks = std::erase_if(value, [](char c) { return c == ' ' || c == '\t'; });
-  const bool has_name = value.find_first_not_of(",^=") != std::string::npos;
-  if (asks_for_this_plugin(host) || blanks == 0 || !has_name) return;
+  const std::string value = nccl_setting(host, name).value_or("");
+  const bool has_blanks = value.find_first_of(" \t") != std::string::npos;
+  const bool has_name = value.find_first_not_of(" \t,^=") != std::string::npos;
+  if (asks_for_this_plugin(host) || !has_blanks || !has_name) return;
   seen->push_back(at_cost(
       Cost::kHalves, warning(name,
                              value_text(host, name) + ": NCCL's own transport keeps the blanks, so "
                                                       "that these names match no HCA",
-                             set_text(host, name, config::printable(value)))));
+                             correct_hcas_text(host))));
 }
 
 void judge_hca_filter(const Host& host, const config::Options& options, Observations* seen) {
@@ -78,7 +77,7 @@ void judge_hca_filter(const Host& host, const config::Options& options, Observat
                             fmt::format("{} accepts none of the ports of this machine ({}), so "
                                         "that NCCL uses sockets",
                                         value, hcas_of(ports)),
-                            unset_text(host, kName) + ", or name HCAs of this machine"));
+                            correct_hcas_text(host) + ", or name HCAs of this machine"));
     return;
   }
   const Findings findings = options.hcas.findings_on(ports);

@@ -44,9 +44,13 @@ void judge_findings(const Host& host, const Findings& findings, Observations* se
       seen->push_back(ok(finding.subject, evidence));
       continue;
     }
+    std::string fix = finding.fix;
+    if (fix.empty()) {
+      fix = finding.subject == "NCCL_IB_HCA" ? correct_hcas_text(host)
+                                             : unset_text(host, finding.subject);
+    }
     seen->push_back(
-        observation_of({finding.kind, Severity::kWarning, finding.subject, evidence,
-                        finding.fix.empty() ? unset_text(host, finding.subject) : finding.fix}));
+        observation_of({finding.kind, Severity::kWarning, finding.subject, evidence, fix}));
   }
 }
 

@@ -33,6 +33,14 @@ TEST(NcclVariables, EachCase_HasItsVerdict) {
         "run it on the machine, in the job"},
        {"blanks in the HCAs, which nccl-filters judges", with({{"NCCL_IB_HCA", "mlx5_0, mlx5_1"}}),
         Verdict::kOk},
+       {"comma behind the HCAs", with({{"NCCL_IB_HCA", "mlx5_1,"}}), Verdict::kWarning,
+        "NCCL_IB_HCA", "", "export NCCL_IB_HCA=mlx5_1"},
+       {"sign before each HCA", with({{"NCCL_IB_HCA", "=mlx5_0,=mlx5_1:1"}}), Verdict::kWarning, "",
+        "", "export NCCL_IB_HCA==mlx5_0,mlx5_1:1"},
+       {"another sign before an HCA", with({{"NCCL_IB_HCA", "mlx5_0,^mlx5_1"}}), Verdict::kWarning,
+        "", "", "export NCCL_IB_HCA=mlx5_0"},
+       {"port that is not a number", with({{"NCCL_IB_HCA", "mlx5_1:x"}}), Verdict::kWarning, "", "",
+        "write each HCA of it as NAME or NAME:PORT"},
        {"name like no other", with({{"NCCL_RNG", "1"}}), Verdict::kOk},
        {"common ones",
         with({{"NCCL_DEBUG", "INFO"},
@@ -126,7 +134,6 @@ TEST(NcclVariables, FilesOfNccl_AreReadAsNcclReadsThem) {
       {"NCCL_GRAPH_FILE", "\n\t" + graph, Verdict::kFailure, "file.xml:2: a tab, where NCCL"},
       {"NCCL_GRAPH_FILE", "<graphs version=\"2\"/>", Verdict::kFailure, "not of version 1"},
       {"NCCL_GRAPH_FILE", "<graph/>", Verdict::kWarning, "has no channels"},
-      {"NCCL_GRAPH_FILE", topology, Verdict::kWarning, "has no channels"},
       {"NCCL_GRAPH_FILE", "\n", Verdict::kWarning, "has no channels"},
       {"NCCL_GRAPH_FILE", "", Verdict::kFailure, "No such file"}};
   for (const auto& one : cases) {
