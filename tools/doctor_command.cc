@@ -62,6 +62,17 @@ void print_list(const std::vector<doctor::Check>& checks) {
   }
 }
 
+// Whether GPUs, HCAs or ports are missing or down, by the report of all checks.
+bool has_fault(const doctor::Report& report, const doctor::Host& host) {
+  using enum FindingKind;
+  if (!doctor::findings_of(host, {kRailShare, kNoRail, kPortDown}).empty()) return true;
+  const auto lacks_device = [](const doctor::CheckResult& one) {
+    return one.check.name == std::string_view("rdma-devices") &&
+           one.verdict() >= doctor::Verdict::kWarning;
+  };
+  return std::any_of(report.results.begin(), report.results.end(), lacks_device);
+}
+
 std::string text_of(const DoctorCommand& command, const doctor::Report& report,
                     const doctor::Host& host) {
   if (command.json) return doctor::to_json(report);
@@ -69,8 +80,9 @@ std::string text_of(const DoctorCommand& command, const doctor::Report& report,
   if (command.fix_script) {
     // Settings for jobs are about no check.
     const bool has_settings = command.names.empty() && host.inspection.has_value();
-    return doctor::to_fix_script(report,
-                                 has_settings ? doctor::job_settings(*host.inspection) : "");
+    return doctor::to_fix_script(
+        report,
+        has_settings ? doctor::job_settings(*host.inspection, has_fault(report, host)) : "");
   }
   return doctor::to_text(report, command.all || !command.names.empty());
 }

@@ -159,7 +159,7 @@ std::string remedy_lines(const RailDecision& decision, bool has_map) {
 
 }  // namespace
 
-std::string job_settings(const topo::Inspection& inspection) {
+std::string job_settings(const topo::Inspection& inspection, bool has_fault) {
   RailDecision decision = inspection.unrestricted.value_or(inspection.decision);
   if (rdma_rails(decision).empty()) return "";
   const auto& restricting = inspection.restricting;
@@ -167,10 +167,13 @@ std::string job_settings(const topo::Inspection& inspection) {
                        std::find(restricting.begin(), restricting.end(), topo::kRailMapVariable) ==
                            restricting.end();
   std::string lines = restriction_lines(inspection);
-  lines += hca_lines(decision);
+  lines += has_fault ? comment(
+                           "NCCL_IB_HCA and NCCL_NET_GDR_LEVEL are not proposed before GPUs, "
+                           "HCAs and ports are repaired.")
+                     : hca_lines(decision);
   lines += c2c_lines(&decision);
   lines += lowered_level_lines(inspection, &decision);
-  lines += raised_level_lines(&decision);
+  if (!has_fault) lines += raised_level_lines(&decision);
   return lines + remedy_lines(decision, has_map);
 }
 

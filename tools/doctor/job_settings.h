@@ -15,7 +15,9 @@ namespace gdr::tools::doctor {
 //   a remedy of tools/prediction/rail_agreement.h, where NCCL would use worse HCAs than the rails
 // Each is tried on the prediction, together with those before it. What NCCL's configuration file
 // sets is exported empty in place of an unset. NCCL_CROSS_NIC is never among them: whether it helps
-// depends on the fabric. Values are quoted for a POSIX shell.
-std::string job_settings(const topo::Inspection& inspection);
+// depends on the fabric. Values are quoted for a POSIX shell. Where the machine `has_fault`, such
+// as a rail that is down, a comment is in place of NCCL_IB_HCA and NCCL_NET_GDR_LEVEL: they would
+// be for what is left of the machine, and stay when it is repaired.
+std::string job_settings(const topo::Inspection& inspection, bool has_fault = false);
 
 }  // namespace gdr::tools::doctor
