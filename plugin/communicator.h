@@ -10,7 +10,7 @@
 
 #include "plugin/abi/net_v11.h"
 #include "plugin/current_operation.h"
-#include "transport/data/connection_options.h"
+#include "transport/pairs/connection_options.h"
 
 namespace gdr::plugin {
 

@@ -12,13 +12,13 @@
 #include "tools/commands.h"
 #include "tools/common/exit_codes.h"
 #include "tools/doctor/checks/checks.h"
-#include "tools/doctor/host.h"
+#include "tools/doctor/facts/host.h"
 #include "tools/doctor/job_settings.h"
-#include "tools/doctor/profile.h"
-#include "tools/doctor/report.h"
-#include "tools/topo/inspection.h"
-#include "tools/topo/labels.h"
-#include "tools/topo/text_table.h"
+#include "tools/doctor/report/profile.h"
+#include "tools/doctor/report/report.h"
+#include "tools/inspection/inspection.h"
+#include "tools/inspection/labels.h"
+#include "tools/inspection/text_table.h"
 
 namespace gdr::tools {
 namespace {

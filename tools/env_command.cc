@@ -6,7 +6,7 @@
 #include "tools/commands.h"
 #include "tools/common/exit_codes.h"
 #include "tools/common/output.h"
-#include "tools/topo/text_table.h"
+#include "tools/inspection/text_table.h"
 
 namespace gdr::tools {
 namespace {

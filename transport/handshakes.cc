@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "transport/data/watcher.h"
+#include "transport/watch/watcher.h"
 
 namespace gdr::transport {
 namespace {

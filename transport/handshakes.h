@@ -14,7 +14,7 @@
 
 #include "base/clock.h"
 #include "base/result.h"
-#include "transport/data/episodes.h"
+#include "transport/link/episodes.h"
 
 namespace gdr::transport {
 

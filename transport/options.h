@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "transport/data/connection_options.h"
 #include "transport/memory/memory_options.h"
+#include "transport/pairs/connection_options.h"
 
 namespace gdr::transport {
 

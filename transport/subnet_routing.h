@@ -4,9 +4,9 @@
 #include <span>
 #include <vector>
 
-#include "transport/data/pair_plan.h"
 #include "transport/device/hca.h"
 #include "transport/options.h"
+#include "transport/pairs/pair_plan.h"
 #include "transport/wire/wire.h"
 
 namespace gdr::transport {

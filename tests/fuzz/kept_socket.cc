@@ -2,7 +2,7 @@
 #include <sys/socket.h>
 
 #include "tests/fuzz/socket_peer.h"
-#include "transport/data/peer_link.h"
+#include "transport/link/peer_link.h"
 
 namespace gdr::fuzz {
 namespace {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "tests/fuzz/comm_run.h"
-#include "transport/data/slow_paths.h"
+#include "transport/recovery/slow_paths.h"
 
 namespace gdr::fuzz {
 

@@ -4,7 +4,7 @@
 #include <cstdlib>
 
 #include "tests/fuzz/target.h"
-#include "transport/data/pair_agreement.h"
+#include "transport/recovery/pair_agreement.h"
 
 namespace gdr::fuzz {
 namespace {

@@ -1,7 +1,7 @@
 // The recovery of pairs as a model: the agreement and the rules of the real code
-// (transport/data/pair_agreement.h, recovery_rules.h) between two data paths, two watchers and HCAs
-// that are simulated. What an end may choose (on which pair a chunk goes, when it polls, when its
-// watcher runs) and what may go wrong is explored in every order.
+// (transport/recovery/pair_agreement.h, recovery_rules.h) between two data paths, two watchers and
+// HCAs that are simulated. What an end may choose (on which pair a chunk goes, when it polls, when
+// its watcher runs) and what may go wrong is explored in every order.
 //
 // The simulated HCAs: a queue pair delivers in order and once, as long as the other one is ready in
 // the same epoch and the link is up; what was sent before a queue pair is in ERROR may still

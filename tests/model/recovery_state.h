@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "transport/data/pair_agreement.h"
-#include "transport/data/recovery_rules.h"
+#include "transport/recovery/pair_agreement.h"
+#include "transport/recovery/recovery_rules.h"
 
 namespace gdr::model {
 

@@ -2,7 +2,7 @@
 
 #include <fstream>
 
-#include "transport/data/work_id.h"
+#include "transport/pairs/work_id.h"
 
 namespace gdr::rail_loss {
 namespace {

@@ -6,12 +6,12 @@
 #include <utility>
 #include <vector>
 
+#include "tools/inspection/rdma_devices.h"
+#include "tools/inspection/reach.h"
+#include "tools/inspection/restriction.h"
+#include "tools/inspection/shell_lines.h"
+#include "tools/inspection/text_table.h"
 #include "tools/prediction/rail_agreement.h"
-#include "tools/topo/rdma_devices.h"
-#include "tools/topo/reach.h"
-#include "tools/topo/restriction.h"
-#include "tools/topo/shell_lines.h"
-#include "tools/topo/text_table.h"
 
 namespace gdr::tools::doctor {
 namespace {

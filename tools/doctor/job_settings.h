@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "tools/topo/inspection.h"
+#include "tools/inspection/inspection.h"
 
 namespace gdr::tools::doctor {
 

@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "plugin/config/values.h"
-#include "tools/doctor/host.h"
+#include "tools/doctor/facts/host.h"
 #include "transport/device/hca_filter.h"
 
 namespace gdr::tools::doctor {

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "tools/doctor/host.h"
-#include "tools/topo/labels.h"
-#include "tools/topo/pci_state.h"
-#include "tools/topo/text_table.h"
+#include "tools/doctor/facts/host.h"
+#include "tools/inspection/labels.h"
+#include "tools/inspection/pci_state.h"
+#include "tools/inspection/text_table.h"
 
 namespace gdr::tools::doctor {
 

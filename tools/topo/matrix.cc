@@ -4,10 +4,10 @@
 #include <array>
 #include <set>
 
+#include "tools/inspection/labels.h"
+#include "tools/inspection/text_table.h"
 #include "tools/prediction/rail_agreement.h"
-#include "tools/topo/labels.h"
 #include "tools/topo/render.h"
-#include "tools/topo/text_table.h"
 
 namespace gdr::tools::topo {
 namespace {

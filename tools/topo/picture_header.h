@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/topo/labels.h"
+#include "tools/inspection/labels.h"
 
 namespace gdr::tools::topo {
 

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include "tools/common/exit_codes.h"
-#include "tools/topo/inspect.h"
-#include "tools/topo/labels.h"
+#include "tools/inspection/inspect.h"
+#include "tools/inspection/labels.h"
+#include "tools/inspection/read_file.h"
 #include "tools/topo/picture_header.h"
-#include "tools/topo/read_file.h"
 #include "tools/topo/render.h"
 #include "topology/grouping.h"
 #include "topology/grouping_check.h"

@@ -5,7 +5,7 @@
 #include <sstream>
 #include <vector>
 
-#include "tools/topo/labels.h"
+#include "tools/inspection/labels.h"
 #include "tools/topo/layout.h"
 #include "tools/topo/links.h"
 #include "tools/topo/picture_header.h"

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "tools/topo/labels.h"
+#include "tools/inspection/labels.h"
 
 namespace gdr::tools::topo {
 namespace {

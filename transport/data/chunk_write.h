@@ -5,9 +5,9 @@
 #include <optional>
 
 #include "transport/data/outgoing_message.h"
-#include "transport/data/rail_tables.h"
-#include "transport/data/rdma_write.h"
 #include "transport/memory/memory_handle.h"
+#include "transport/pairs/rail_tables.h"
+#include "transport/pairs/rdma_write.h"
 
 namespace gdr::transport {
 

@@ -11,15 +11,15 @@
 #include <vector>
 
 #include "base/process_fds.h"
-#include "transport/data/ece_agreement.h"
-#include "transport/data/pair_plan.h"
-#include "transport/data/peer_link.h"
-#include "transport/data/rail_set.h"
-#include "transport/data/rail_tables.h"
-#include "transport/data/recovery.h"
 #include "transport/data/spread_path.h"
-#include "transport/data/watcher.h"
+#include "transport/link/peer_link.h"
 #include "transport/memory/own_allocations.h"
+#include "transport/pairs/ece_agreement.h"
+#include "transport/pairs/pair_plan.h"
+#include "transport/pairs/rail_set.h"
+#include "transport/pairs/rail_tables.h"
+#include "transport/recovery/recovery.h"
+#include "transport/watch/watcher.h"
 
 namespace gdr::transport {
 

@@ -8,10 +8,10 @@
 
 #include <array>
 
-#include "transport/data/queue_pair.h"
-#include "transport/data/rail_end.h"
 #include "transport/memory/memory_handle.h"
 #include "transport/memory/registered_block.h"
+#include "transport/pairs/queue_pair.h"
+#include "transport/pairs/rail_end.h"
 
 namespace gdr::transport {
 

@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "transport/data/chunk_write.h"
-#include "transport/data/queue_pair.h"
-#include "transport/data/rdma_write.h"
+#include "transport/pairs/queue_pair.h"
+#include "transport/pairs/rdma_write.h"
 
 namespace gdr::transport {
 

@@ -3,9 +3,9 @@
 #include <string>
 #include <thread>
 
-#include "transport/data/watcher.h"
 #include "transport/memory/registered_block.h"
 #include "transport/memory/system_facts.h"
+#include "transport/watch/watcher.h"
 
 namespace gdr::transport {
 namespace {

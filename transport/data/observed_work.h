@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "transport/data/work_request_observer.h"
+#include "transport/pairs/work_request_observer.h"
 
 namespace gdr::transport {
 

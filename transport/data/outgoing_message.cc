@@ -1,6 +1,6 @@
 #include "transport/data/outgoing_message.h"
 
-#include "transport/data/pair_plan.h"
+#include "transport/pairs/pair_plan.h"
 
 namespace gdr::transport {
 namespace {

@@ -11,11 +11,11 @@
 #include "transport/data/connection.h"
 #include "transport/data/flush.h"
 #include "transport/data/observed_work.h"
-#include "transport/data/rail_tables.h"
 #include "transport/data/request.h"
 #include "transport/data/spread_receives.h"
 #include "transport/memory/memory_handle.h"
 #include "transport/memory/registered_block.h"
+#include "transport/pairs/rail_tables.h"
 
 namespace gdr::transport {
 

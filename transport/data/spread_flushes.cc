@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "base/log.h"
-#include "transport/data/failure_class.h"
-#include "transport/data/recovery_rules.h"
+#include "transport/pairs/failure_class.h"
+#include "transport/recovery/recovery_rules.h"
 
 namespace gdr::transport {
 

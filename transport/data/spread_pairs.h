@@ -7,12 +7,12 @@
 #include <optional>
 #include <vector>
 
-#include "transport/data/queue_pair.h"
-#include "transport/data/rail_counters.h"
-#include "transport/data/rail_load.h"
-#include "transport/data/rail_set.h"
 #include "transport/data/sent_chunks.h"
-#include "transport/data/work_id.h"
+#include "transport/pairs/queue_pair.h"
+#include "transport/pairs/rail_counters.h"
+#include "transport/pairs/rail_load.h"
+#include "transport/pairs/rail_set.h"
+#include "transport/pairs/work_id.h"
 
 namespace gdr::transport {
 

@@ -3,7 +3,7 @@
 #include <bit>
 #include <limits>
 
-#include "transport/data/rail_set.h"
+#include "transport/pairs/rail_set.h"
 
 namespace gdr::transport {
 

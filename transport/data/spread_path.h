@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "transport/data/peer_link.h"
+#include "transport/link/peer_link.h"
 
 namespace gdr::transport {
 

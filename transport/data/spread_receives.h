@@ -9,9 +9,9 @@
 
 #include "transport/data/clear_to_send_writer.h"
 #include "transport/data/connection.h"
-#include "transport/data/recovery_rules.h"
 #include "transport/data/spread_flushes.h"
 #include "transport/data/spread_path.h"
+#include "transport/recovery/recovery_rules.h"
 
 namespace gdr::transport {
 

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "transport/data/recovery_rules.h"
-#include "transport/data/recovery_text.h"
 #include "transport/data/spread_sends.h"
+#include "transport/recovery/recovery_rules.h"
+#include "transport/recovery/recovery_text.h"
 
 namespace gdr::transport {
 

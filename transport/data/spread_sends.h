@@ -11,10 +11,10 @@
 #include "transport/data/held_writes.h"
 #include "transport/data/observed_work.h"
 #include "transport/data/outgoing_message.h"
-#include "transport/data/rail_tables.h"
-#include "transport/data/recovery_rules.h"
 #include "transport/data/spread_pairs.h"
 #include "transport/data/spread_path.h"
+#include "transport/pairs/rail_tables.h"
+#include "transport/recovery/recovery_rules.h"
 
 namespace gdr::transport {
 

@@ -10,7 +10,7 @@
 #include "tests/fakes/recorded_log.h"
 #include "tests/unit/transport/comm_pair.h"
 #include "tests/unit/transport/no_threads.h"
-#include "transport/data/watcher.h"
+#include "transport/watch/watcher.h"
 
 namespace gdr::transport {
 namespace {

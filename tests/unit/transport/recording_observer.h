@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "tests/unit/transport/comm_pair.h"
-#include "transport/data/work_request_observer.h"
+#include "transport/pairs/work_request_observer.h"
 
 namespace gdr::transport {
 

@@ -6,7 +6,7 @@
 #include <cctype>
 
 #include "tools/doctor/checks/checks.h"
-#include "tools/doctor/nvidia_files.h"
+#include "tools/doctor/facts/nvidia_files.h"
 #include "tools/doctor/topology.h"
 
 namespace gdr::tools::doctor {

@@ -7,8 +7,8 @@
 #include "plugin/config/load.h"
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/checks/fabric_ports.h"
-#include "tools/doctor/host.h"
-#include "tools/topo/shell_lines.h"
+#include "tools/doctor/facts/host.h"
+#include "tools/inspection/shell_lines.h"
 #include "topology/sources/sysfs_files.h"
 
 namespace gdr::tools::doctor {

@@ -12,8 +12,8 @@
 #include <algorithm>
 
 #include "tools/doctor/checks/checks.h"
+#include "tools/doctor/facts/pci_functions.h"
 #include "tools/doctor/nccl_settings.h"
-#include "tools/doctor/pci_functions.h"
 #include "tools/doctor/topology.h"
 
 namespace gdr::tools::doctor {

@@ -9,7 +9,7 @@
 #include "base/finding.h"
 #include "plugin/config/load.h"
 #include "tools/doctor/topology.h"
-#include "tools/topo/rdma_devices.h"
+#include "tools/inspection/rdma_devices.h"
 #include "topology/ports.h"
 
 namespace gdr::tools::doctor {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "tools/doctor/check.h"
-#include "tools/doctor/host.h"
+#include "tools/doctor/facts/host.h"
 
 namespace gdr::tools::doctor {
 

@@ -11,9 +11,9 @@
 #include <vector>
 
 #include "tools/doctor/checks/checks.h"
-#include "tools/doctor/differences.h"
-#include "tools/doctor/host.h"
-#include "tools/doctor/profile.h"
+#include "tools/doctor/facts/host.h"
+#include "tools/doctor/report/differences.h"
+#include "tools/doctor/report/profile.h"
 
 namespace gdr::tools::doctor {
 namespace {

@@ -2,9 +2,9 @@
 #include <fmt/format.h>
 
 #include "tools/doctor/checks/checks.h"
-#include "tools/doctor/host.h"
-#include "tools/doctor/nvidia_files.h"
-#include "tools/topo/labels.h"
+#include "tools/doctor/facts/host.h"
+#include "tools/doctor/facts/nvidia_files.h"
+#include "tools/inspection/labels.h"
 #include "transport/device/peermem.h"
 
 namespace gdr::tools::doctor {

@@ -8,7 +8,7 @@
 
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/topology.h"
-#include "tools/topo/reach.h"
+#include "tools/inspection/reach.h"
 
 namespace gdr::tools::doctor {
 namespace {

@@ -11,7 +11,7 @@
 #include <system_error>
 
 #include "tools/doctor/checks/checks.h"
-#include "tools/doctor/pci_functions.h"
+#include "tools/doctor/facts/pci_functions.h"
 #include "tools/doctor/topology.h"
 #include "topology/sources/selection.h"
 #include "topology/sources/sysfs_files.h"

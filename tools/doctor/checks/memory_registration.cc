@@ -9,10 +9,10 @@
 #include "plugin/config/load.h"
 #include "plugin/config/topology_options.h"
 #include "tools/doctor/checks/checks.h"
+#include "tools/doctor/facts/nvidia_files.h"
 #include "tools/doctor/nccl_settings.h"
-#include "tools/doctor/nvidia_files.h"
 #include "tools/doctor/topology.h"
-#include "tools/topo/rdma_devices.h"
+#include "tools/inspection/rdma_devices.h"
 #include "topology/sources/selection.h"
 #include "transport/device/peermem.h"
 

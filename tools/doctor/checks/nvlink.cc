@@ -8,7 +8,7 @@
 #include <set>
 
 #include "tools/doctor/checks/checks.h"
-#include "tools/doctor/nvidia_files.h"
+#include "tools/doctor/facts/nvidia_files.h"
 #include "tools/doctor/topology.h"
 
 namespace gdr::tools::doctor {

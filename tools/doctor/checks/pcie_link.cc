@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "tools/doctor/checks/checks.h"
-#include "tools/doctor/pci_functions.h"
+#include "tools/doctor/facts/pci_functions.h"
 #include "tools/doctor/topology.h"
 
 namespace gdr::tools::doctor {

@@ -6,8 +6,8 @@
 
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/checks/fabric_ports.h"
-#include "tools/doctor/host.h"
-#include "tools/topo/shell_lines.h"
+#include "tools/doctor/facts/host.h"
+#include "tools/inspection/shell_lines.h"
 
 namespace gdr::tools::doctor {
 namespace {

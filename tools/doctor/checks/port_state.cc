@@ -7,7 +7,7 @@
 #include "tools/doctor/checks/fabric_ports.h"
 #include "tools/doctor/nccl_settings.h"
 #include "tools/doctor/topology.h"
-#include "tools/topo/shell_lines.h"
+#include "tools/inspection/shell_lines.h"
 
 namespace gdr::tools::doctor {
 namespace {

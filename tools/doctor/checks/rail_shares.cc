@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "tools/doctor/topology.h"
-#include "tools/topo/restriction.h"
+#include "tools/inspection/restriction.h"
 #include "topology/rail_assignment.h"
 
 namespace gdr::tools::doctor {

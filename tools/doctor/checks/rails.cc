@@ -8,8 +8,8 @@
 
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/topology.h"
+#include "tools/inspection/rdma_devices.h"
 #include "tools/prediction/rail_agreement.h"
-#include "tools/topo/rdma_devices.h"
 #include "topology/physical_gpus.h"
 
 namespace gdr::tools::doctor {

@@ -10,8 +10,8 @@
 #include "plugin/config/load.h"
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/checks/fabric_ports.h"
+#include "tools/doctor/facts/pci_functions.h"
 #include "tools/doctor/nccl_settings.h"
-#include "tools/doctor/pci_functions.h"
 #include "tools/doctor/topology.h"
 #include "topology/sources/sysfs_files.h"
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "tests/unit/tools/doctor/made_host.h"
+#include "tests/unit/tools/doctor/facts/made_host.h"
 
 namespace gdr::tools::doctor {
 

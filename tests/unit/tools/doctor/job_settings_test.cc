@@ -5,7 +5,7 @@
 #include <sstream>
 
 #include "tests/unit/topology/machines.h"
-#include "tools/topo/inspect.h"
+#include "tools/inspection/inspect.h"
 
 namespace gdr::tools::doctor {
 namespace {

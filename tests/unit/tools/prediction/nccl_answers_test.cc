@@ -16,8 +16,8 @@
 #include <sstream>
 
 #include "plugin/config/load.h"
+#include "tools/inspection/nccl_settings.h"
 #include "tools/prediction/prediction.h"
-#include "tools/topo/nccl_settings.h"
 #include "topology/sources/nccl_xml.h"
 
 namespace gdr::topology::nccl {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "tests/unit/topology/machines.h"
-#include "tools/topo/labels.h"
+#include "tools/inspection/labels.h"
 #include "tools/topo/render.h"
 
 namespace gdr::tools::topo {

@@ -1,4 +1,4 @@
-#include "tests/unit/tools/doctor/made_host.h"
+#include "tests/unit/tools/doctor/facts/made_host.h"
 
 namespace gdr::tools::doctor {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "tests/unit/tools/doctor/made_host.h"
+#include "tests/unit/tools/doctor/facts/made_host.h"
 
 namespace gdr::tools::doctor {
 

@@ -1,6 +1,6 @@
 #include <random>
 
-#include "tests/unit/tools/doctor/made_pci.h"
+#include "tests/unit/tools/doctor/facts/made_pci.h"
 
 namespace gdr::tools::doctor {
 namespace {

@@ -1,4 +1,4 @@
-#include "tests/unit/tools/doctor/made_pci.h"
+#include "tests/unit/tools/doctor/facts/made_pci.h"
 
 namespace gdr::tools::doctor {
 namespace {

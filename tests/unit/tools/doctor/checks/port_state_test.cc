@@ -1,4 +1,4 @@
-#include "tests/unit/tools/doctor/made_fabric.h"
+#include "tests/unit/tools/doctor/facts/made_fabric.h"
 
 namespace gdr::tools::doctor {
 namespace {

@@ -1,6 +1,6 @@
 #include <cerrno>
 
-#include "tests/unit/tools/doctor/made_fabric.h"
+#include "tests/unit/tools/doctor/facts/made_fabric.h"
 
 namespace gdr::tools::doctor {
 namespace {

@@ -1,0 +1,89 @@
+#include "tools/doctor/report/report.h"
+
+#include <gmock/gmock.h>
+
+#include <stdexcept>
+
+#include "tests/unit/tools/doctor/facts/made_host.h"
+#include "tests/unit/tools/doctor/report/made_report.h"
+#include "tools/common/exit_codes.h"
+#include "tools/inspection/labels.h"
+
+namespace gdr::tools::doctor {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::vector<std::string> names(const std::vector<const CheckResult*>& results) {
+  std::vector<std::string> list;
+  for (const CheckResult* one : results) list.push_back(one->check.name);
+  return list;
+}
+
+TEST(CheckResult, MixedObservations_VerdictIsTheWorst) {
+  EXPECT_EQ(result_of("a", Cost::kRisk, {ok("", ""), unknown("", "", "")}).verdict(),
+            Verdict::kUnknown);
+  EXPECT_EQ(result_of("a", Cost::kRisk, {warning("", "", ""), unknown("", "", "")}).verdict(),
+            Verdict::kWarning);
+  EXPECT_EQ(
+      result_of("a", Cost::kRisk, {ok("", ""), failure("", "", ""), warning("", "", "")}).verdict(),
+      Verdict::kFailure);
+}
+
+TEST(Report, With_SortsByCostAndThenByOrder) {
+  const Report report = report_of({result_of("risk", Cost::kRisk, {failure("", "", "")}),
+                                   result_of("slows", Cost::kSlows, {failure("", "", "")}),
+                                   result_of("stops", Cost::kStops, {failure("", "", "")}),
+                                   result_of("also-slows", Cost::kSlows, {failure("", "", "")}),
+                                   result_of("fine", Cost::kStops, {ok("", "")})});
+  EXPECT_THAT(names(report.with(Verdict::kFailure)),
+              ElementsAre("stops", "slows", "also-slows", "risk"));
+  EXPECT_THAT(names(report.with(Verdict::kOk)), ElementsAre("fine"));
+}
+
+TEST(CheckResult, CostOfAnObservation_CountsInPlaceOfThatOfTheCheck) {
+  const Observation minor = at_cost(Cost::kRisk, warning("", "", ""));
+  EXPECT_EQ(result_of("a", Cost::kStops, {ok("", ""), minor}).cost(), Cost::kRisk);
+  EXPECT_EQ(result_of("a", Cost::kStops, {minor, warning("", "", "")}).cost(), Cost::kStops);
+  EXPECT_EQ(result_of("a", Cost::kStops, {ok("", "")}).cost(), Cost::kStops);
+  const Report report = report_of({result_of("minor", Cost::kStops, {minor}),
+                                   result_of("slows", Cost::kSlows, {warning("", "", "")})});
+  EXPECT_THAT(names(report.with(Verdict::kWarning)), ElementsAre("slows", "minor"));
+}
+
+TEST(Report, RunChecks_OneThrowsAndOneReturnsNothing_TheOthersAreThere) {
+  const auto throws = [](const Host&) -> Observations { throw std::runtime_error("odd file"); };
+  const auto throws_a_number = [](const Host&) -> Observations { throw 3; };
+  const auto returns_nothing = [](const Host&) -> Observations { return {}; };
+  const auto is_fine = [](const Host&) -> Observations { return {ok("", "fine")}; };
+  const auto check = [](const char* name, Observations (*run)(const Host&)) {
+    return Check{.name = name, .looks_at = "", .why = "", .cost = Cost::kRisk, .run = run};
+  };
+  MadeHost made;
+  made.write("/proc/sys/kernel/hostname", "node3\x1b[2J\n");
+  const Report report = run_checks({check("throws", throws), check("number", throws_a_number),
+                                    check("empty", returns_nothing), check("fine", is_fine)},
+                                   made.host);
+  EXPECT_EQ(report.host, topo::clean_text("node3\x1b[2J"));
+  EXPECT_EQ(report.host.find('\x1b'), std::string::npos);
+  ASSERT_EQ(report.results.size(), 4u);
+  for (size_t i = 0; i < 3; ++i) EXPECT_EQ(report.results[i].verdict(), Verdict::kUnknown) << i;
+  EXPECT_THAT(report.results[0].observations[0].evidence, HasSubstr("odd file"));
+  EXPECT_EQ(report.results[3].verdict(), Verdict::kOk);
+}
+
+TEST(Report, ExitCode_ByVerdict) {
+  EXPECT_EQ(exit_code_of(report_of({result_of("a", Cost::kRisk, {ok("", "")})})), kExitOk);
+  EXPECT_EQ(exit_code_of(report_of({result_of("a", Cost::kStops, {warning("", "", "")})})),
+            kExitOk);
+  EXPECT_EQ(exit_code_of(full_report()), kExitFailed);
+  EXPECT_EQ(exit_code_of(report_of({result_of("a", Cost::kStops, {unknown("", "", "")})})),
+            kExitCouldNotRun);
+  EXPECT_EQ(exit_code_of(report_of({result_of("a", Cost::kStops, {unknown("", "", "")}),
+                                    result_of("b", Cost::kStops, {ok("", "")})})),
+            kExitOk);
+}
+
+}  // namespace
+}  // namespace gdr::tools::doctor

@@ -1,0 +1,92 @@
+#include "tools/inspection/labels.h"
+
+#include <gmock/gmock.h>
+
+#include <cstdlib>
+#include <set>
+
+#include "tests/unit/topology/machines.h"
+#include "tools/topo/picture_header.h"
+
+namespace gdr::tools::topo {
+namespace {
+
+using ::testing::HasSubstr;
+using topology::flat;
+using topology::scene_of;
+using topology::two_sockets_with_switches;
+
+TEST(GpuGpuText, NvlinkBetweenTwoGpus_CountsTheirLinksOnly) {
+  Machine machine = flat(3, 0);
+  machine.gpus[0].nvlinks = {NvLink{NvLink::To::kGpu, machine.gpus[1].bdf, 4},
+                             NvLink{NvLink::To::kGpu, machine.gpus[2].bdf, 2}};
+  RailDecision scene = scene_of(machine);
+  EXPECT_EQ(gpu_gpu_text(scene, 0, 1), "NV4");
+  EXPECT_EQ(gpu_gpu_text(scene, 2, 0), "NV2");
+}
+
+TEST(CpuList, Mask_IsRanges) {
+  EXPECT_EQ(cpu_list("0000ffff,ffffffff,00000000,0000ffff,ffffffff"), "0-47,96-143");
+  EXPECT_EQ(cpu_list("1"), "0");
+  EXPECT_EQ(cpu_list("00000000,80000005"), "0,2,31");
+  EXPECT_EQ(cpu_list("00000001,80000000"), "31-32");
+}
+
+TEST(CpuList, MalformedMask_IsNotAvailable) {
+  for (const char* mask : {"", "00000000", ",", "xyz", "ffffffff,", "1ffffffff"}) {
+    EXPECT_EQ(cpu_list(mask), "N/A") << mask;
+  }
+}
+
+TEST(CleanText, ControlCharactersAndMalformedUtf8_AreReplaced) {
+  EXPECT_EQ(clean_text("mlx5_0 \u00fc\u20ac\U0001f600"), "mlx5_0 \u00fc\u20ac\U0001f600");
+  EXPECT_EQ(clean_text("a\nb\x7f"), "a\ufffdb\ufffd");
+  EXPECT_EQ(clean_text("\xc3"), "\ufffd");                      // cut short
+  EXPECT_EQ(clean_text("\xc0\xaf"), "\ufffd\ufffd");            // overlong
+  EXPECT_EQ(clean_text("\xed\xa0\x80"), "\ufffd\ufffd\ufffd");  // surrogate
+  EXPECT_EQ(clean_text("\xf4\x90\x80\x80"), "\ufffd\ufffd\ufffd\ufffd");
+  EXPECT_EQ(clean_text("\xef\xbf\xbf"), "\ufffd");  // not in XML
+  EXPECT_EQ(clean_text("\xc2\x85"), "\ufffd");      // C1 control
+}
+
+TEST(RailColour, SixteenRails_AreAllDifferent) {
+  std::set<std::string> colours;
+  for (size_t i = 0; i < 16; ++i) colours.insert(rail_colour(i));
+  EXPECT_EQ(colours.size(), 16u);
+  EXPECT_EQ(rail_colour(16), rail_colour(0));
+}
+
+TEST(PictureHeader, Machine_HasSourceHostCpuReleaseLevelAndDate) {
+  Machine machine = two_sockets_with_switches();
+  machine.host = "node17";
+  std::vector<std::string> lines = header_lines(scene_of(machine), "2026-11-22");
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_EQ(lines[0], "Rails: made by hand");
+  EXPECT_EQ(
+      lines[1],
+      "host node17  \u00b7  2 x GenuineIntel x86_64 family 6 model 143  \u00b7  8 GPUs (NVIDIA "
+      "H100)  \u00b7  5 HCAs");
+  EXPECT_EQ(lines[2], "NCCL " + topology::nccl::kNewestRelease.to_string() +
+                          "  \u00b7  NCCL_NET_GDR_LEVEL unset  \u00b7  2026-11-22");
+}
+
+TEST(PictureHeader, LevelAndOneOfSeveralHosts_AreNamed) {
+  Machine machine = flat(1, 1);
+  machine.host = "0x12";
+  machine.hosts = 18;
+  topology::nccl::Settings settings;
+  settings.gdr_level = PathClass::kPxb;
+  std::vector<std::string> lines = header_lines(scene_of(machine, settings), "");
+  EXPECT_THAT(lines[1], HasSubstr("host 0x12 of 18  \u00b7  CPU unknown"));
+  EXPECT_THAT(lines[2], HasSubstr("NCCL_NET_GDR_LEVEL=PXB"));
+}
+
+TEST(PictureDate, SourceDateEpoch_IsTheDate) {
+  ASSERT_EQ(setenv("SOURCE_DATE_EPOCH", "1000000000", 1), 0);
+  EXPECT_EQ(picture_date(), "2001-09-09");
+  ASSERT_EQ(unsetenv("SOURCE_DATE_EPOCH"), 0);
+  EXPECT_THAT(picture_date(), ::testing::MatchesRegex("[0-9]{4}-[0-9]{2}-[0-9]{2}"));
+}
+
+}  // namespace
+}  // namespace gdr::tools::topo

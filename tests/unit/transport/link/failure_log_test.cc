@@ -1,0 +1,143 @@
+#include "transport/link/failure_log.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <vector>
+
+#include "tests/fakes/recorded_log.h"
+#include "tests/unit/transport/comm_pair.h"
+
+namespace gdr::transport {
+namespace {
+
+using std::chrono::seconds;
+
+struct FailureLogTest : testing::Test {
+  std::unique_ptr<PeerLink> make_link(const std::string& description, PeerProcess peer) {
+    auto sockets = local_socket_pair();
+    peers.push_back(std::move(sockets[1]));
+    return std::make_unique<PeerLink>(FrameChannel(std::move(sockets[0])), description, "sender",
+                                      PeerLinkOptions{std::move(peer)});
+  }
+  // Fails a link with that peer, and logs it.
+  void fail_one(const std::string& text, const PeerProcess& peer, size_t connections = 1,
+                Code code = Code::kRemote) {
+    auto link = make_link("a <-> b", peer);
+    link->fail_link(Error{code, "a <-> b: " + text}, false);
+    fail(*link, connections);
+  }
+  void fail(const PeerLink& link, size_t connections = 1) {
+    log.link_failed(link, connections, now);
+  }
+
+  RecordedLog lines;
+  Episodes episodes;
+  FailureLog log{episodes};
+  std::vector<UniqueFd> peers;
+  FailureLog::Clock::time_point now = FailureLog::Clock::now();
+};
+
+// The detail belongs to the failure, not to the last of its likely causes.
+TEST_F(FailureLogTest, TextHasAFixOrCauses_ProcessIsNamedBeforeThem) {
+  fail_one("it ended. Fix: look there", {"b", 4711}, 2);
+  EXPECT_EQ(lines.warnings("it ended; process 4711 on b (2 connections). Fix: look there").size(),
+            1u);
+  fail_one("no rail is left. rail: down. Likely causes, in order: (1) x; y", {"b", 4712}, 2);
+  EXPECT_EQ(lines
+                .warnings("no rail is left; process 4712 on b (2 connections). rail: down. Likely "
+                          "causes, in order: (1) x; y")
+                .size(),
+            1u);
+}
+
+TEST_F(FailureLogTest, TwoProcesses_OneWarningEach) {
+  for (const PeerProcess& peer : {PeerProcess{"b", 1}, PeerProcess{"b", 2}, PeerProcess{"c", 1}}) {
+    for (int i = 0; i < 2; ++i) fail_one("it died", peer);
+  }
+  EXPECT_EQ(lines.lines().size(), 6u);
+  EXPECT_EQ(lines.warnings().size(), 3u);
+}
+
+TEST_F(FailureLogTest, SameProcessFailsAgainMuchLater_AnotherWarning) {
+  auto link = make_link("a <-> b", {"b", 1});
+  link->fail_link(Error{Code::kRemote, "a <-> b: it failed"}, false);
+  fail(*link);
+  now += seconds(59);
+  fail(*link);
+  EXPECT_EQ(lines.warnings().size(), 1u);
+  now += seconds(1);
+  fail(*link);
+  EXPECT_EQ(lines.warnings().size(), 2u);
+}
+
+// The HCA of this node concerns connections with many peers.
+TEST_F(FailureLogTest, OwnFailure_OneWarningForEachReason) {
+  for (const char* reason : {"mlx5_0 reports \"x\"", "mlx5_0 reports \"x\"", "posting a send"}) {
+    for (uint32_t pid = 0; pid < 3; ++pid) fail_one(reason, {"b", pid}, 1, Code::kSystem);
+  }
+  EXPECT_EQ(lines.warnings().size(), 2u);
+}
+
+TEST_F(FailureLogTest, PathLost_OneWarningForEachHost) {
+  for (const char* host : {"b", "b", "c"}) {
+    auto link = make_link(std::string("a <-> ") + host, {host, 1});
+    link->on_socket_end(Error{Code::kRemote, "timed out", ETIMEDOUT}, now);
+    log.path_lost(*link, 8, now);
+  }
+  const std::vector<std::string> warnings = lines.warnings();
+  ASSERT_EQ(warnings.size(), 2u);
+  EXPECT_TRUE(
+      contains_all(warnings[0], {"timed out", "8 connections with b", "The job goes on", "Fix: "}));
+}
+
+TEST_F(FailureLogTest, LastPortIsDown_TheWarningSaysHowLongConnectionsWait) {
+  log.port_down({.port = "mlx5_1:1",
+                 .text = "mlx5_1:1 reports \"port error\"",
+                 .connections = 0,
+                 .waiting = 8,
+                 .retries = std::chrono::milliseconds(537),
+                 .waits = seconds(5)},
+                now);
+  const std::vector<std::string> warnings = lines.warnings();
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_TRUE(
+      contains_all(warnings[0], {"the last usable rail of 8 connections, which wait", "for 0.54 s",
+                                 "for 5 s after that", "Likely cause: ", "Fix: "}));
+  EXPECT_FALSE(contains(warnings[0], "goes on")) << warnings[0];
+}
+
+TEST_F(FailureLogTest, PortsFlap_OneWarningAMinuteForEachThatCountsThoseLeftOut) {
+  for (int i = 0; i < 121; ++i) {
+    const bool last = i % 2 == 0;  // of its connections, or they do not recover
+    log.port_down({"a:1", "a:1 reports", last ? 0u : 1u, last ? 1u : 0u}, now);
+    log.port_down({"b:1", "b:1 reports", 2, 0}, now);
+    now += seconds(1);
+  }
+  EXPECT_EQ(lines.lines().size(), 242u);
+  ASSERT_EQ(lines.warnings("a:1 reports").size(), 3u);
+  EXPECT_TRUE(contains(lines.warnings("a:1 reports")[1],
+                       "a:1 reports; it happened 59 more times since the last warning; it is"));
+  EXPECT_EQ(lines.warnings("b:1 reports; transfers of 2 connections on it").size(), 1u);
+  EXPECT_EQ(lines.warnings("b:1 reports").size(), 3u);
+}
+
+TEST(SecondsTextTest, HasTwoDigitsThatCount) {
+  using std::chrono::milliseconds;
+  EXPECT_EQ(seconds_text(milliseconds(537)), "0.54 s");
+  EXPECT_EQ(seconds_text(milliseconds(4295)), "4.3 s");
+  EXPECT_EQ(seconds_text(milliseconds(34360)), "34 s");
+  EXPECT_EQ(seconds_text(milliseconds(137439)), "137 s");
+}
+
+TEST_F(FailureLogTest, FatalEvents_OneWarningForEachText) {
+  for (int i = 0; i < 20; ++i) log.fatal_event({"x", "mlx5_0 reports", "Fix: x", 1, true}, now);
+  log.fatal_event({"y", "mlx5_1 reports", "Fix: x", 8, false}, now);
+  const std::vector<std::string> warnings = lines.warnings();
+  ASSERT_EQ(warnings.size(), 2u);
+  EXPECT_TRUE(contains(warnings[0], "; 1 connection fails. Fix: x")) << warnings[0];
+  EXPECT_TRUE(contains(warnings[1], ": 8 connections go on. ")) << warnings[1];
+}
+
+}  // namespace
+}  // namespace gdr::transport

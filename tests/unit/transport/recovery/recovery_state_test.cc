@@ -1,0 +1,72 @@
+// What the state of a connection shows of pairs that cannot be used, until they can be again.
+#include <gtest/gtest.h>
+
+#include "tests/unit/transport/recovery/recovery_bed.h"
+
+namespace gdr::transport {
+namespace {
+
+using namespace std::chrono_literals;
+
+struct RecoveryStateTest : RecoveringEnds {
+  std::string state() const { return sender.recovery->state_text(); }
+  // Only the sender's watcher and reviver run.
+  void tick_sender() { bed.tick(sender); }
+};
+
+TEST_F(RecoveryStateTest, PairIsLost_StateHasItsCauseUntilItIsUsable) {
+  bed.fail_pair(sender, 1);
+  EXPECT_TRUE(contains_all(state(),
+                           {", lost: fake_c:1 <-> ", "(RETRY_EXC_ERR), the ends have not agreed"}));
+  bed.run();
+  EXPECT_TRUE(contains(state(), "(RETRY_EXC_ERR), tried again")) << state();
+  bed.skip(1100ms);
+  tick_sender();
+  EXPECT_TRUE(
+      contains(state(), "(RETRY_EXC_ERR), connected again at this end, but not at the peer"))
+      << state();
+  bed.settle();
+  EXPECT_TRUE(contains(state(), "(RETRY_EXC_ERR), connected again, its probe has not")) << state();
+  bed.run();
+  EXPECT_EQ(state(), "");
+}
+
+TEST_F(RecoveryStateTest, PeerLostThePair_StateHasThePeersCause) {
+  bed.fail_pair(receiver, 0, 0, IBV_WC_FATAL_ERR);
+  bed.run();
+  EXPECT_TRUE(contains(state(), "(the other end lost it: FATAL_ERR)")) << state();
+}
+
+TEST_F(RecoveryStateTest, PortOfTheLastRailIsDown_StateHasTheRail) {
+  bed.port_event(sender, 1, IBV_EVENT_PORT_ERR);
+  bed.run();
+  EXPECT_TRUE(contains(state(), "(the port is down), its port is down at this end")) << state();
+  bed.port_event(sender, 0, IBV_EVENT_PORT_ERR);
+  EXPECT_TRUE(contains(state(), "; fake_a:1: its port is down, the HCA retries")) << state();
+  EXPECT_FALSE(contains(state(), "fake_c:1: its port is down")) << state();
+}
+
+TEST_F(RecoveryStateTest, TwoPairsAreLost_StateHasBoth) {
+  bed.fail_pair(sender, 0);
+  bed.fail_pair(sender, 1, 0, IBV_WC_RNR_RETRY_EXC_ERR);
+  EXPECT_TRUE(contains(state(), "; fake_c:1 <-> ")) << state();
+  EXPECT_TRUE(contains(state(), "(RETRY_EXC_ERR)") && contains(state(), "(RNR_RETRY_EXC_ERR)"))
+      << state();
+}
+
+TEST_F(RecoveryStateTest, RailsCarryData_UseIsByRailOfThisEnd) {
+  sender.recovery->counters(1).count(4096);
+  sender.recovery->counters(1).count(4);
+  bed.fail_pair(sender, 0);
+  const std::vector<RailUse> rails = sender.recovery->rail_use();
+  ASSERT_EQ(rails.size(), 2u);
+  EXPECT_EQ(rails[0].port, "fake_a:1");
+  EXPECT_EQ(rails[0].bytes, 0u);
+  EXPECT_EQ(rails[0].losses, 1u);
+  EXPECT_EQ(rails[1].port, "fake_c:1");
+  EXPECT_EQ(rails[1].bytes, 4100u);
+  EXPECT_EQ(rails[1].chunks, 2u);
+}
+
+}  // namespace
+}  // namespace gdr::transport

@@ -1,0 +1,319 @@
+#include "transport/watch/rail_log.h"
+
+#include <gtest/gtest.h>
+
+#include "tests/fakes/recorded_log.h"
+#include "tests/unit/transport/comm_pair.h"
+#include "transport/link/failure_log.h"
+
+namespace gdr::transport {
+namespace {
+
+using std::chrono::seconds;
+using wire::PairReason;
+
+struct RailLogTest : testing::Test {
+  RailLoss loss(const std::string& port = "rail", LossEffect effect = LossEffect::kGoesOn) {
+    RailLoss made;
+    made.port = port;
+    made.peer = "b peer";
+    made.cause = {PairReason::kPortDown};
+    made.effect = effect;
+    made.usable = {"other"};
+    made.moved = {.chunks = 2, .bytes = 4096, .receives = 1};
+    made.waits = seconds(34);
+    made.connection = &connections[0];
+    return made;
+  }
+  // All connections of the process that share the rail lose it, or use it again.
+  void lose(RailLoss made) {
+    for (char& connection : connections) {
+      made.connection = &connection;
+      log.lost(made);
+    }
+    now += seconds(1);
+    log.on_tick();
+  }
+  void lose() { lose(loss()); }
+  void stays_lost(const std::string& port, const std::string& peer, const Error& why) {
+    log.stays_lost(port, peer, why);
+    now += seconds(1);
+    log.on_tick();
+  }
+  void use_again(const std::string& port = "rail", const std::string& peer = "b peer") {
+    for (size_t i = 0; i < sizeof(connections); ++i) log.returned(port, peer);
+    now += seconds(1);
+    log.on_tick();
+  }
+
+  RecordedLog lines;
+  char connections[3] = {};
+  Episodes episodes;
+  Clock::time_point now = Clock::now();
+  RailLog log{episodes, [this] { return now; }};
+};
+
+TEST_F(RailLogTest, ConnectionsLoseARail_OneWarningHasTheSumOfWhatMoves) {
+  lose();
+  ASSERT_EQ(lines.lines().size(), 1u);
+  const std::vector<std::string> warnings = lines.warnings("rail <-> b peer is lost: the port is");
+  ASSERT_EQ(warnings.size(), 1u);
+  EXPECT_TRUE(contains(warnings[0],
+                       "3 connections go on over other, which takes over 6 chunks of "
+                       "12288 bytes in all and 3 receives"))
+      << warnings[0];
+}
+
+// As when a switch dies: each peer's statement, or the retries of each connection, come by
+// themselves.
+TEST_F(RailLogTest, AThousandConnectionsWithManyPeersLoseARail_OneWarning) {
+  std::vector<char> many(1000);
+  RailLoss made = loss();
+  for (size_t i = 0; i < many.size(); ++i) {
+    made.peer = "host" + std::to_string(i % 125) + " peer";
+    made.connection = &many[i];
+    if (i % 2 == 1) made.cause = {PairReason::kPeer}, made.peer_cause = {PairReason::kPortDown};
+    log.lost(made);
+  }
+  now += seconds(1);
+  log.on_tick();
+  ASSERT_EQ(lines.lines().size(), 1u);
+  EXPECT_EQ(lines
+                .warnings("rail <-> host0 peer and 124 other ports is lost: the port is down, the "
+                          "peer reports: the port is down; 1000 connections go on")
+                .size(),
+            1u);
+}
+
+TEST_F(RailLogTest, LossIsAMomentOld_MoreIsAwaited) {
+  log.lost(loss());
+  EXPECT_EQ(log.deadline(), now + seconds(1));
+  now += std::chrono::milliseconds(900);
+  log.on_tick();
+  EXPECT_EQ(lines.lines().size(), 0u);
+  now += std::chrono::milliseconds(100);
+  log.on_tick();
+  EXPECT_EQ(lines.warnings().size(), 1u);
+  EXPECT_EQ(log.deadline(), Clock::time_point::max());
+}
+
+TEST_F(RailLogTest, ProcessEndsOrTheConnectionFails_WhatIsCollectedIsWritten) {
+  {
+    RailLog ends(episodes);
+    ends.lost(loss());
+    ends.lost(loss("other"));
+    ends.flush();
+    EXPECT_EQ(lines.warnings().size(), 2u);
+    ends.lost(loss("third"));
+    ends.returned("rail", "b peer");
+  }
+  EXPECT_EQ(lines.warnings().size(), 3u);
+  EXPECT_EQ(lines.lines("the rail is used again").size(), 1u);
+}
+
+TEST_F(RailLogTest, OtherConnectionsLoseItLater_AreOneInfoLine) {
+  lose();
+  now += seconds(30);
+  lose();
+  EXPECT_EQ(lines.warnings().size(), 1u);
+  EXPECT_EQ(lines.lines().size(), 2u);
+}
+
+// Whatever the log reported about the first.
+TEST_F(RailLogTest, NoRailIsLeftMomentsLater_IsAWarningOfItsOwn) {
+  lose();
+  lose(loss("rail", LossEffect::kWaits));
+  lose(loss("rail", LossEffect::kWaits));
+  ASSERT_EQ(lines.warnings().size(), 2u);
+  EXPECT_TRUE(contains(lines.warnings()[1], "no rail is usable for 3 connections"));
+  lose();
+  EXPECT_EQ(lines.warnings().size(), 2u);
+}
+
+TEST_F(RailLogTest, ConnectionsUseTheRailAgain_OneInfoLineForEachLoss) {
+  for (int i = 0; i < 2; ++i) {
+    lose();
+    now += seconds(11);
+    use_again();
+  }
+  EXPECT_EQ(lines.lines("rail <-> b peer: the rail is used again after 12 s").size(), 2u);
+  EXPECT_EQ(lines.warnings("used again after").size(), 0u);
+}
+
+// The sink gets the subsystems, by which NCCL_DEBUG_SUBSYS filters.
+TEST_F(RailLogTest, RailIsUsedAgain_IsShownByDefault) {
+  static unsigned long subsystems;
+  subsystems = 0;
+  lose();
+  log::set_sink(
+      [](log::Level, unsigned long of, const char*, int, const char*) { subsystems = of; });
+  use_again();
+  EXPECT_NE(subsystems & log::kInit, 0u);
+  EXPECT_NE(subsystems & log::kNet, 0u);
+}
+
+TEST_F(RailLogTest, PeersReturnAtOtherTimes_EachIsNamedOnce) {
+  RailLoss made = loss();
+  for (const char* peer : {"b peer", "c peer", "d peer"}) {
+    made.peer = peer;
+    log.lost(made);
+  }
+  log.returned("rail", "c peer");
+  use_again();
+  use_again("rail", "d peer");
+  use_again();
+  EXPECT_EQ(lines.lines("rail <-> c peer and 1 other port: the rail is used again").size(), 1u);
+  EXPECT_EQ(lines.lines("rail <-> d peer: the rail is used again").size(), 1u);
+  EXPECT_EQ(lines.lines("used again after").size(), 2u);
+}
+
+TEST_F(RailLogTest, RailIsLostAgainAtOnce_TheLinesAreInOrder) {
+  log.lost(loss());
+  log.returned("rail", "b peer");
+  log.lost(loss());
+  log.flush();
+  const std::vector<std::string> all = lines.lines();
+  ASSERT_EQ(all.size(), 3u);
+  EXPECT_TRUE(all[0].starts_with("WARN ") && contains(all[0], "is lost")) << all[0];
+  EXPECT_TRUE(contains(all[1], "the rail is used again after")) << all[1];
+  EXPECT_TRUE(all[2].starts_with("INFO ") && contains(all[2], "is lost")) << all[2];
+}
+
+TEST_F(RailLogTest, RailIsLostAgainAfterItsReturn_EachLossIsAWarning) {
+  lose();
+  for (int i = 0; i < 2; ++i) {
+    now += seconds(30);
+    use_again();
+    now += seconds(30);
+    lose();
+  }
+  EXPECT_EQ(lines.warnings().size(), 3u);
+  EXPECT_EQ(lines.lines("times").size(), 0u);
+}
+
+TEST_F(RailLogTest, RailFlaps_OneWarningAMinuteThatCountsTheLosses) {
+  for (int i = 0; i < 25; ++i) {
+    lose();
+    use_again();
+    now += seconds(8);
+  }
+  const std::vector<std::string> warnings = lines.warnings();
+  ASSERT_EQ(warnings.size(), 5u);
+  EXPECT_FALSE(contains(warnings[0], "times")) << warnings[0];
+  for (size_t i = 1; i < warnings.size(); ++i) {
+    EXPECT_TRUE(contains(warnings[i], "; it happened 5 more times since the last warning. Likely"))
+        << warnings[i];
+  }
+}
+
+// A connection that is made meanwhile loses it, too.
+TEST_F(RailLogTest, RailStaysLost_OneWarningAMinuteThatCountsNothing) {
+  lose();
+  for (int i = 0; i < 3; ++i) {
+    now += seconds(58);
+    lose();
+  }
+  EXPECT_EQ(lines.warnings().size(), 2u);
+  EXPECT_EQ(lines.lines("it happened").size(), 0u);
+}
+
+// The port's event and the loss of its rails are one episode.
+TEST_F(RailLogTest, PortIsDown_ItsLossIsAWarningOnlyBeforeAndWhereItIsLess) {
+  FailureLog failures(episodes);
+  const PortDown down{"rail", "rail reports", 0, 3};
+  lose();
+  failures.port_down(down, now);
+  EXPECT_EQ(lines.warnings().size(), 2u);
+  lose(loss("rail", LossEffect::kWaits));
+  failures.port_down(down, now);
+  EXPECT_EQ(lines.warnings().size(), 2u);
+}
+
+TEST_F(RailLogTest, LossIsExplained_IsLoggedOnceAndNoWarning) {
+  for (int i = 0; i < 2; ++i) {
+    lose(loss("rail", LossEffect::kExplained));
+    now += seconds(60);
+  }
+  EXPECT_EQ(lines.lines().size(), 1u);
+  EXPECT_EQ(lines.warnings().size(), 0u);
+  use_again();
+  EXPECT_EQ(lines.lines("used again after").size(), 1u);
+  lose(loss("rail", LossEffect::kExplained));
+  lose();
+  EXPECT_EQ(lines.warnings().size(), 1u);
+}
+
+TEST_F(RailLogTest, RailIsLate_IsWarnedOfEveryTenMinutes) {
+  log.late("rail", "b peer", std::chrono::milliseconds(270));
+  ASSERT_EQ(lines.warnings().size(), 1u);
+  EXPECT_TRUE(contains(lines.warnings()[0],
+                       "rail <-> b peer is avoided: its data is late again and "
+                       "again, at last by 270 ms; the other rails carry it"))
+      << lines.warnings()[0];
+  for (int i = 0; i < 2; ++i) {
+    now += seconds(299);
+    log.late("rail", "c peer", std::chrono::milliseconds(100));
+  }
+  EXPECT_EQ(lines.warnings().size(), 1u);
+  now += seconds(2);
+  log.late("rail", "b peer", std::chrono::milliseconds(90));
+  ASSERT_EQ(lines.warnings().size(), 2u);
+  EXPECT_TRUE(
+      contains(lines.warnings()[1], "by 90 ms; it happened 2 more times since the last warning;"))
+      << lines.warnings()[1];
+  log.late("other", "b peer", std::chrono::milliseconds(270));
+  EXPECT_EQ(lines.warnings("is avoided").size(), 3u) << "each port has its own";
+}
+
+TEST_F(RailLogTest, RailStaysLost_IsWarnedOfOnceUntilItReturns) {
+  lose();
+  const Error why{Code::kSystem, "the reason. Fix: the fix", ENODEV};
+  for (int i = 0; i < 2; ++i) stays_lost("rail", "b peer", why);
+  now += std::chrono::hours(2);
+  stays_lost("rail", "c peer", why);
+  EXPECT_EQ(lines
+                .warnings("rail <-> b peer is still lost, although the port is active; it is tried "
+                          "again from time to time: the reason. Fix: the fix")
+                .size(),
+            1u);
+  EXPECT_EQ(lines.warnings("is still lost").size(), 1u);
+  use_again();
+  stays_lost("rail", "b peer", why);
+  EXPECT_EQ(lines.warnings("is still lost").size(), 2u);
+}
+
+TEST_F(RailLogTest, StandbyRailsAreLostForOneCause_OneWarningAMinuteListsThem) {
+  RailLoss made = loss();
+  made.stands_by = true;
+  log.lost(made);
+  for (const char* port : {"other", "rail", "third", "fourth"}) {
+    made.port = port;
+    lose(made);
+  }
+  ASSERT_EQ(lines.warnings("other <-> b peer (likewise rail <-> b peer) is lost: the ").size(), 1u);
+  use_again("third");
+  EXPECT_EQ(lines.warnings().size(), 1u) << "neither a return nor the others' losses are another";
+  EXPECT_EQ(lines.lines("third <-> b peer is lost: the port is down").size(), 1u);
+  now += seconds(58);
+  log.on_tick();
+  EXPECT_EQ(lines.warnings("fourth <-> b peer is lost: ").size(), 1u);
+  now += std::chrono::minutes(2);
+  log.flush();
+  EXPECT_EQ(lines.warnings().size(), 2u);
+}
+
+TEST_F(RailLogTest, PortHasNoMoreItsAddress_TheLossOrElseAWarningNamesIt) {
+  log.lost(loss());
+  EXPECT_TRUE(log.asks_for_address("rail", "rail lid 5"));
+  EXPECT_FALSE(log.asks_for_address("rail", "rail lid 5"));
+  log.address_is_former("rail", "rail lid 5");
+  lose();
+  const std::string text = "rail lid 5 is no longer an address of the port, but connections were";
+  EXPECT_EQ(lines.warnings("is lost: the port is down; " + text).size(), 1u);
+  EXPECT_TRUE(log.asks_for_address("rail", "rail lid 5"));
+  for (int i = 0; i < 2; ++i) log.address_is_former("rail", "rail lid 5");
+  EXPECT_EQ(lines.warnings().size(), 2u);
+}
+
+}  // namespace
+}  // namespace gdr::transport

@@ -1,0 +1,50 @@
+// What to inspect, and what is known about it then.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "tools/inspection/user_settings.h"
+#include "tools/prediction/predicted_rails.h"
+#include "transport/device/hca_filter.h"
+
+namespace gdr::tools::topo {
+
+struct InspectOptions {
+  // "live" for this machine; else the name of a file (XML of hwloc or NCCL), or of a folder
+  // gathered by hwloc-gather-topology.
+  std::string from = "live";
+  // Which host of a file that describes several: its position from 0, or its name (the host_hash of
+  // NCCL's files); nothing: the first.
+  std::optional<std::string> host;
+  // The release of NCCL whose rules count, in the grammar of nccl::Release; nothing: the newest
+  // whose rules are known.
+  std::optional<std::string> nccl_version;
+  // What sets variables on the machine of a folder; nothing: what sets those of this process.
+  std::optional<SettingSources> sources = {};
+};
+
+struct Inspection {
+  topology::PredictedRails decision;  // with all findings
+  // The ports that the verbs library or the file lists and that are not in `decision`.
+  std::vector<transport::SkippedPort> not_offered = {};
+  // The sysfs that shows the machine: /sys, or that of a gathered folder; empty for a file.
+  std::filesystem::path sysfs_root = {};
+  // The decision without `restricting`, where some GPU loses by NCCL_IB_HCA or the rail map (see
+  // restriction.h); else nothing.
+  std::optional<topology::PredictedRails> unrestricted = {};
+  // NCCL_IB_HCA, NCCL_NET_GDR_LEVEL and GDR_NCCL_RAIL_MAP, but for a map that is in `unusable`.
+  UserSettings settings = {};
+  // Which setting that is, with its value: "NCCL_IB_HCA=mlx5_0", or two joined by " and "; ""
+  // where `unrestricted` is nothing.
+  std::string restricted_by = {};
+  // The names of these variables: NCCL_IB_HCA, GDR_NCCL_RAIL_MAP, or both.
+  std::vector<std::string> restricting = {};
+  // Variables, of the plugin or of NCCL, whose values cannot be used, so that the defaults count:
+  // with an error in decision.findings, or a rail map that does not fit the machine.
+  UserSettings unusable = {};
+};
+
+}  // namespace gdr::tools::topo

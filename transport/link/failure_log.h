@@ -1,0 +1,70 @@
+// The log lines about connections that fail, lose their handshake socket or stall: one warning for
+// each cause, not one for each of the connections that it concerns.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <string>
+
+#include "base/result.h"
+#include "transport/link/episodes.h"
+#include "transport/link/peer_link.h"
+
+namespace gdr::transport {
+
+// "1 connection", "2 connections", "3 peer processes" (plural "es").
+std::string counted(size_t count, const std::string& what, const char* plural = "s");
+
+// "0.54 s", "34 s": two digits that count.
+std::string seconds_text(std::chrono::milliseconds time);
+
+// A port of this node that went down.
+struct PortDown {
+  std::string port;        // "mlx5_0:1"
+  std::string text;        // "mlx5_0:1 reports \"...\""
+  size_t connections = 0;  // that use it and do not recover
+  size_t waiting = 0;      // connections of which it was the last usable rail
+  // Those wait: the HCA sends for `retries`, and for `waits` after that a rail may return.
+  std::chrono::milliseconds retries{0}, waits{0};
+};
+
+// A fatal event of an HCA.
+struct FatalEvent {
+  std::string cause;  // of the episode
+  std::string text;   // "mlx5_0 reports \"...\""
+  std::string hint;
+  size_t connections;  // that it concerns
+  bool fails;          // they fail
+};
+
+// Decides what is a warning (Episodes), and writes the lines. Thread-safe; used only where
+// something has failed.
+class FailureLog {
+ public:
+  using Clock = PeerLink::Clock;
+
+  explicit FailureLog(Episodes& episodes) : episodes_(episodes) {}
+
+  // A call of NCCL's returned the failure of a link. Failures that came from the peer are one
+  // episode per peer process, others one per text. connections: with that process, which have
+  // failed or are about to.
+  void link_failed(const PeerLink& link, size_t connections, Clock::time_point now);
+  // The handshake sockets of that many connections with a host ended without their peers' being
+  // gone; `link` is the first of them. One episode per host.
+  void path_lost(const PeerLink& link, size_t connections, Clock::time_point now);
+  // The port is used. One episode for each port, with the losses of its rails (RailLog).
+  void port_down(const PortDown& down, Clock::time_point now);
+  void fatal_event(const FatalEvent& event, Clock::time_point now);
+  // A warning of a connection that others share: once for each cause, for good.
+  void warn_once(const std::string& cause, const std::string& text);
+  // An INFO line that connections share: once for each cause, for good. NCCL_DEBUG=INFO alone shows
+  // it.
+  void note_once(const std::string& cause, const std::string& text);
+
+ private:
+  bool is_first(const std::string& cause);
+
+  Episodes& episodes_;
+};
+
+}  // namespace gdr::transport

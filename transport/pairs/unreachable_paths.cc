@@ -1,0 +1,54 @@
+#include "transport/pairs/unreachable_paths.h"
+
+#include <algorithm>
+
+#include "transport/device/cidr.h"
+
+namespace gdr::transport {
+namespace {
+
+bool are_in_one_subnet(const wire::Gid& a, const wire::Gid& b) {
+  const size_t prefix_bytes = is_ipv4_mapped(a) && is_ipv4_mapped(b) ? 15 : 8;
+  return std::equal(a.begin(), a.begin() + static_cast<ptrdiff_t>(prefix_bytes), b.begin());
+}
+
+std::string key_of(const wire::RailAddress& local) {
+  return std::string(local.hca) + ":" + std::to_string(local.port);
+}
+
+}  // namespace
+
+bool UnreachablePaths::contains(const wire::RailAddress& local, const wire::RailAddress& remote,
+                                Clock::time_point now) {
+  std::lock_guard lock(mutex_);
+  const auto found = unreachable_.find(key_of(local));
+  if (found == unreachable_.end()) return false;
+  std::vector<Peer>& peers = found->second;
+  std::erase_if(peers, [now](const Peer& peer) { return peer.until <= now; });
+  const auto in_subnet = static_cast<size_t>(std::ranges::count_if(peers, [&](const Peer& peer) {
+    return peer.counts && are_in_one_subnet(peer.gid, remote.gid);
+  }));
+  return in_subnet >= kPeersForSubnet ||
+         std::ranges::find(peers, remote.gid, &Peer::gid) != peers.end();
+}
+
+void UnreachablePaths::add(const wire::RailAddress& local, const wire::RailAddress& remote,
+                           Clock::time_point now) {
+  std::lock_guard lock(mutex_);
+  std::vector<Peer>& peers = unreachable_[key_of(local)];
+  std::erase_if(peers,
+                [&](const Peer& peer) { return peer.until <= now || peer.gid == remote.gid; });
+  peers.push_back({remote.gid, now + kHold});
+}
+
+void UnreachablePaths::remove(const wire::RailAddress& local, const wire::RailAddress& remote) {
+  std::lock_guard lock(mutex_);
+  const auto found = unreachable_.find(key_of(local));
+  if (found == unreachable_.end()) return;
+  std::erase_if(found->second, [&](const Peer& peer) { return peer.gid == remote.gid; });
+  for (Peer& peer : found->second) {
+    if (are_in_one_subnet(peer.gid, remote.gid)) peer.counts = false;
+  }
+}
+
+}  // namespace gdr::transport

@@ -1,0 +1,137 @@
+// The log and error texts about rails that are lost and return.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "transport/recovery/pair_agreement.h"
+#include "transport/recovery/recovery_rules.h"
+
+namespace gdr::transport {
+
+// What a data path takes over from a lost pair.
+struct MovedWork {
+  uint64_t chunks = 0;  // sent again
+  uint64_t bytes = 0;   // of those
+  int receives = 0;     // announced again
+
+  bool operator==(const MovedWork&) const = default;
+};
+
+// "3 chunks of 196608 bytes in all and 1 receive", "nothing".
+std::string to_string(const MovedWork& moved);
+
+struct LostPair {
+  std::string path;        // "mlx5_0:1 <-> nodeB mlx5_3:1"
+  std::string host;        // of this end: "nodeA"
+  std::string port;        // likewise: "mlx5_0:1"
+  std::string peer;        // "nodeB mlx5_3:1"
+  bool port_down = false;  // that of this end
+  PairCause cause;         // at this end
+  PairCause peer_cause;
+};
+
+// What the loss of a rail means to a connection, by increasing severity.
+enum class LossEffect : uint8_t {
+  kExplained,  // what a warning of the end that gave the rail up explains already
+  kGoesOn,     // over other rails
+  kWaits,      // no rail is usable: it waits for one to return
+};
+
+// A connection has lost a rail, for the log.
+struct RailLoss {
+  std::string port;  // of this end: "mlx5_0:1"
+  std::string peer;  // "nodeB mlx5_3:1"
+  PairCause cause;   // at this end
+  PairCause peer_cause;
+  LossEffect effect = LossEffect::kGoesOn;
+  bool stands_by = false;              // it carried nothing while others were usable
+  bool may_return = true;              // to use by this connection
+  std::vector<std::string> usable;     // ports of this end that are left: "mlx5_1:1 (standby)"
+  bool settled = true;                 // false: what moves is not known yet
+  MovedWork moved;                     // to the ports that are left
+  std::chrono::milliseconds waits{0};  // kWaits: at most so long
+  const void* connection = nullptr;    // differs between connections
+};
+
+// Whether the loss says only that packets or their acknowledgements did not come through.
+bool blames_the_path(const RailLoss& loss);
+
+// Losses of the same port of this end that are one event: of one cable, one HCA or one switch.
+class RailLosses {
+ public:
+  void add(const RailLoss& loss);
+  // The port does not have that address any more, with which connections were made: "mlx5_0:1 lid
+  // 5".
+  void set_former_address(const std::string& address) { former_address_ = address; }
+
+  // Whether the rail carried nothing, as others were usable.
+  bool stood_by() const { return connections_.empty() && effect_ == LossEffect::kGoesOn; }
+  // What rails have in common that are lost for one reason.
+  std::string common_text() const { return causes_text() + " " + causes_[0].host; }
+  // "mlx5_0:1 <-> nodeB mlx5_3:1 and 11 other ports".
+  std::string rails_text() const;
+
+  // The text of all for the log, which begins with rails_text(). left_out: see Episodes.
+  // Example: "mlx5_0:1 <-> nodeB mlx5_3:1 and 11 other ports is lost: the port is down; 8
+  // connections go on over mlx5_1:1 (standby), which takes over 96 chunks of 50331648 bytes in all.
+  // Likely cause: ... . It is used again when it returns; until then 8 connections have no
+  // failover. Fix: look at ...".
+  std::string text(int left_out = 0) const;
+
+ private:
+  // A cause, whether it was found by the peer, and the first such peer's host.
+  struct Cause {
+    PairCause cause;
+    bool is_peers;
+    std::string host;
+  };
+  using Connections = std::set<const void*>;
+
+  void add_cause(const RailLoss& loss);
+  std::string causes_text() const;
+  std::string effect_text() const;
+  std::string going_on_text() const;
+  std::string return_text() const;
+
+  std::string port_;
+  std::vector<std::string> peers_;
+  std::string former_address_;
+  std::vector<Cause> causes_;  // the most likely to explain the others first
+  LossEffect effect_ = LossEffect::kExplained;
+  Connections connections_;       // that used the rail
+  Connections stood_by_;          // whose standby rail it was
+  Connections without_failover_;  // that have one rail left
+  Connections unsettled_;         // what they move is not known yet
+  std::vector<std::string> usable_;
+  MovedWork moved_;
+  bool may_return_ = false;
+  std::chrono::milliseconds waits_{0};
+};
+
+// Why a pair that was connected again is not used, with the fix where it is known: "the probe of
+// 4096 bytes failed with RETRY_EXC_ERR. Fix: compare the MTU ...".
+// peers: where the other end has lost it, its cause.
+std::string failed_return_text(const PairCause& cause, const PairCause& peers);
+
+// "nodeB mlx5_3:1 and 11 other ports".
+std::string ports_text(const std::vector<std::string>& ports);
+
+// What follows an address that the port does not have any more, with which connections were made.
+std::string former_address_text();
+
+// Why a connection fails whose last pair is lost: the causes of each path, and the likely causes in
+// order. It names the ends, since the peer logs it, too. waited: for one to return; 0 where none
+// can.
+std::string no_pair_is_left_text(const std::vector<LostPair>& pairs,
+                                 std::chrono::steady_clock::duration waited);
+
+// Why a connection fails of which some work fails over every path (fails_over_every_path()). what:
+// "a chunk". last: the pair that was lost with it at last.
+std::string work_fails_text(const std::string& what, const FailedWork& work, const LostPair& last);
+
+}  // namespace gdr::transport

@@ -1,0 +1,109 @@
+// The log lines about rails that are missing, are lost and return: one warning when a port of this
+// node loses its rails, whatever the number of connections and peers that it concerns, one for all
+// standby rails that one cause keeps away, and one INFO line when rails are used again.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/clock.h"
+#include "transport/link/episodes.h"
+#include "transport/recovery/recovery_text.h"
+
+namespace gdr::transport {
+
+// Collects what connections report for a second, and writes a line for each port and each kind of
+// event. A port has at most one warning a minute, which then says how often its rails were lost
+// since the last, and one more when connections are left that have no usable rail; other losses are
+// INFO lines. Thread-safe; used only where something has failed.
+class RailLog {
+ public:
+  explicit RailLog(Episodes& episodes, Now now = Clock::now)
+      : episodes_(episodes), now_(std::move(now)) {}
+  ~RailLog() { flush(); }
+  RailLog(const RailLog&) = delete;
+  RailLog& operator=(const RailLog&) = delete;
+
+  // A connection lost a rail.
+  void lost(const RailLoss& loss);
+  // A connection uses a rail again; see RailLoss for the names of its ports.
+  void returned(const std::string& port, const std::string& peer);
+  // A connection avoids a rail that is in use, as its chunks were late again and again, at last by
+  // so much. Warned of at once, and for each port every kLateEpisode at most.
+  void late(const std::string& port, const std::string& peer, std::chrono::milliseconds lateness);
+  static constexpr std::chrono::minutes kLateEpisode{10};
+  // A rail of an active port has not returned for long: see warn_of().
+  void stays_lost(const std::string& port, const std::string& peer, const Error& reason);
+  // What else keeps a rail of a port away: "mlx5_1:1", or "mlx5_1:1 <-> nodeB mlx5_3:1". Ports with
+  // the same cause are collected for a second, and until the last warning of that cause is a minute
+  // old, for one warning that lists their rails, with the text of the first. A port is warned of
+  // once for a cause until one of its rails returns. cause: names no port.
+  void warn_of(const std::string& cause, const std::string& port, const std::string& rail,
+               const std::string& text);
+  // A port may have lost rails as it no longer has that address, "mlx5_0:1 lid 5". Whether that is
+  // to be found out: not if it is already.
+  bool asks_for_address(const std::string& port, const std::string& address);
+  // It is so. The warning of the losses says it; where none is due, it is a warning itself.
+  void address_is_former(const std::string& port, const std::string& address);
+  // Writes what has been collected for a second. Called at deadline(), or some time later.
+  void on_tick() { write(now_()); }
+  Clock::time_point deadline() const {
+    return Clock::time_point(Clock::duration(deadline_.load(std::memory_order_relaxed)));
+  }
+  // Writes all that has been collected, for what is logged or ends next.
+  void flush() { write(Clock::time_point::max()); }
+
+ private:
+  struct Loss {
+    Clock::time_point since;  // the first
+    RailLosses all;
+  };
+  struct Return {
+    Clock::time_point since;  // the first
+    Clock::duration away;     // the longest
+    std::vector<std::string> peers;
+  };
+  // A port of this node.
+  struct Port {
+    // Not written yet.
+    std::map<LossEffect, Loss> losses;
+    std::optional<Return> back;
+    // Written.
+    std::map<std::string, Clock::time_point> lost_peers;  // that are not reached yet, since when
+    bool is_lost = false;                                 // no rail of it has returned since
+    std::set<std::string> addresses;                      // that were asked for
+  };
+  // What warn_of() is called for.
+  struct Cause {
+    Clock::time_point since, not_before;  // the first of `due`; the next warning
+    std::string text;
+    std::map<std::string, std::string> due;  // rails to be warned of, by port
+    std::set<std::string> ports;             // of those, and of those that were warned of
+  };
+
+  void write(Clock::time_point now);
+  void write_losses(const std::string& name, Port& port);
+  void write_return(const std::string& name, Port& port);
+  void add(const std::string& cause, const std::string& port, const std::string& rail,
+           const std::string& text);
+  void write_cause(Cause& cause);
+  static Clock::time_point deadline_of(const Cause& cause);
+  void update_deadline();
+
+  Episodes& episodes_;
+  const Now now_;
+  std::atomic<Clock::rep> deadline_{Clock::duration::max().count()};
+  std::mutex mutex_;                   // guards all that follows
+  std::map<std::string, Port> ports_;  // by RailLoss::port
+  std::map<std::string, Cause> causes_;
+};
+
+}  // namespace gdr::transport
