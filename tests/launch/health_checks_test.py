@@ -155,8 +155,6 @@ class HealthChecks(unittest.TestCase):
             self.assertIn("doctor --check rdma-devices", (self.folder / "logged").read_text())
 
     def test_Promtool_RaisesTheAlertsOfTheNodes(self):
-        if shutil.which("promtool") is None:
-            self.skipTest("promtool is not installed (prometheus)")
         (self.folder / "rules.yml").write_text(block("prometheus"))
         # One test for each alert and instance: what is asked is whether it is raised, not how its text is filled in.
         rules = _RULE_TEST.replace("  alert_rule_test:\n", "  promql_expr_test:\n")
@@ -167,14 +165,14 @@ class HealthChecks(unittest.TestCase):
         self.promtool("test", "rules", "test.yml")
 
     def test_Promtool_ReadsTheExpressionsOfTheDashboard(self):
-        if shutil.which("promtool") is None:
-            self.skipTest("promtool is not installed (prometheus)")
         rules = [{"record": f"panel{panel['id']}", "expr": target["expr"].replace("$__rate_interval", "1m")}
                  for panel in json.loads(_DASHBOARD)["panels"] for target in panel["targets"]]
         (self.folder / "rules.yml").write_text(json.dumps({"groups": [{"name": "dashboard", "rules": rules}]}))
         self.promtool("check", "rules", "rules.yml")
 
     def promtool(self, *words):
+        if shutil.which("promtool") is None:
+            self.skipTest("promtool is not installed (prometheus)")
         done = subprocess.run(["promtool", *words], cwd=self.folder, capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
 
