@@ -1,4 +1,4 @@
-// A connection of several rails, driven by a script: both data paths, what their watcher does, and
+// A connection of several rails, driven by a script: both ends, what their watcher does, and
 // what is checked of them. Nothing happens by itself, and the clock only moves as the script says.
 #pragma once
 

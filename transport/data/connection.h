@@ -57,7 +57,6 @@ class Connection {
 
   // This end recovers pairs. Called before add_rails().
   void offer_recovery() { offers_recovery_ = true; }
-  bool offers_recovery() const { return offers_recovery_; }
   // Whether pairs are recovered: both ends do. Once accept_peer() has been called.
   bool recovers() const { return offers_recovery_ && (peer_.flags & wire::kEndRecovers) != 0; }
 
@@ -151,8 +150,6 @@ class Connection {
   std::string no_failover_text(ibv_wc_status status) const;
   // Reports the errno value with which a verbs call failed. call: "posting a send".
   [[gnu::cold]] void fail_verbs(const char* call, int err);
-  // Returns false.
-  [[gnu::cold]] bool fail_polling();
   bool failed() const { return link_->failed(); }
   // Returns the code of the failure, for a call of NCCL's, and logs its text at the first such
   // call.

@@ -54,7 +54,7 @@ bool Connection::on_failed_post(const QueuePair& pair, uint32_t epoch, const cha
 
 void Connection::on_failed_poll(uint32_t rail) {
   if (!recovery_->recovers()) {
-    (void)fail_polling();
+    fail(Code::kSystem, "polling the completion queue failed");
   } else {
     recovery_->on_failed_poll(rail);
   }
@@ -84,11 +84,6 @@ void Connection::attend() {
 
 void Connection::fail_verbs(const char* call, int err) {
   fail(Code::kSystem, std::string(call) + " failed with errno " + std::to_string(err));
-}
-
-bool Connection::fail_polling() {
-  fail(Code::kSystem, "polling the completion queue failed");
-  return false;
 }
 
 void Connection::fail(Code code, const std::string& what) {

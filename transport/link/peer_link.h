@@ -95,12 +95,8 @@ class PeerLink {
   }
   // Receiver: NCCL has asked for a receive, for which no pair is usable; or that is over.
   void set_awaits_pair(bool awaits) { awaits_pair_.store(awaits, std::memory_order_relaxed); }
-  [[gnu::always_inline]] void count_completed() {
-    bump(completed_);
-  }  // of receives: once their arrivals are counted
-  bool has_outstanding() const {
-    return posted_.load(std::memory_order_relaxed) != completed_.load(std::memory_order_relaxed);
-  }
+  // Of receives: once their arrivals are counted.
+  [[gnu::always_inline]] void count_completed() { bump(completed_); }
 
   // ---- any thread
   // The recovery has news for the data path, or waits for it to find queues empty; or not any more.

@@ -35,8 +35,6 @@ struct QueuePair {
   uint32_t peer_rail = 0;
   // Of the peer's wire::Tables on that rail.
   uint32_t peer_tables_rkey = 0;
-  // Receives that arrivals have consumed since the last refill (RailSet::post_receives).
-  int consumed_receives = 0;
 };
 
 // Creates a QP on the device's HCA in RESET. Sends and receives complete in `cq`, which the QP must

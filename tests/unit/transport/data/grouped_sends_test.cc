@@ -104,7 +104,7 @@ TEST(GroupedSends, PeerMakesAGroupTheOnlyBuffer_NothingGoesAheadOfWhatIsHeld) {
   EXPECT_EQ(test.try_isend(0), nullptr);
   EXPECT_EQ(test.posted().size(), 3u);
   test.expect_all_done();
-  EXPECT_FALSE(test.link().has_outstanding());
+  EXPECT_TRUE(test.link().is_idle());
 }
 
 // ---- loss of the pair
