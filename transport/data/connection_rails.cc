@@ -36,6 +36,9 @@ bool is_lack(int err) {
   return err == EINVAL || err == ENOMEM || err == EAGAIN || err == ENOSPC || err == EOVERFLOW;
 }
 
+// Whether others may lack the same, and would do with less of it here.
+bool is_shared_lack(int err) { return is_lack(err) && err != EINVAL; }
+
 // doing: what failed, "creating" or "registering".
 void warn_of_rail(Watcher& watcher, const Device& device, bool stands_by, const Error& why,
                   const std::string& doing = "creating") {
@@ -81,7 +84,9 @@ Result<RailTables> Connection::add_rails(EndRails rails, const Planner& plan, Ra
   for (;;) {
     size_t failed = 0;
     const size_t active = rails.active.size();
-    const PairPlan intended = plan(rails, /*lean=*/false);
+    // What standby rails lack, their pairs do not take of active ones instead.
+    const bool spares_active = has_standby && rails.standby.empty() && is_shared_lack(lacks_);
+    const PairPlan intended = plan(rails, /*lean=*/spares_active);
     const PairPlan places = plan_without(intended, active, rails.standby.size(), missing);
     Result<RailTables> added = try_rails(rails, places, *each, &failed);
     for (uint32_t i = 0; added && i < places.size(); ++i) {
@@ -135,7 +140,7 @@ Result<RailTables> Connection::add_lean(const EndRails& rails, const Planner& pl
 // HCAs share the limit on locked memory, which ENOMEM may mean, and nothing else. Where a pair of
 // another HCA has given way in vain, something else is lacking.
 bool Connection::make_room(const Device& device, const Error& lack, bool waits) {
-  if (!is_lack(lack.sys_errno) || lack.sys_errno == EINVAL || rooms_++ >= kMostRooms) return false;
+  if (!is_shared_lack(lack.sys_errno) || rooms_++ >= kMostRooms) return false;
   const bool elsewhere = lack.sys_errno == ENOMEM && lack.text != lacked_elsewhere_;
   const Watcher::RoomOn made = watcher_->make_room(*device.hca, lack.text, waits, elsewhere);
   if (made == Watcher::RoomOn::kOtherHca) lacked_elsewhere_ = lack.text;
@@ -144,7 +149,7 @@ bool Connection::make_room(const Device& device, const Error& lack, bool waits) 
 
 // So far the pair has changed no state that the peer knows.
 bool Connection::give_up_standby(const Device& device, const Error& lack) {
-  if (!recovers() || !is_lack(lack.sys_errno) || lack.sys_errno == EINVAL) return false;
+  if (!recovers() || !is_shared_lack(lack.sys_errno)) return false;
   for (uint32_t i = 0; i < rails_.pair_count(); ++i) {
     QueuePair& pair = rails_.pair(i);
     const bool helps = rails_[pair.rail].device().hca == device.hca || lack.sys_errno == ENOMEM;
@@ -173,7 +178,8 @@ Result<RailTables> Connection::try_rails(const EndRails& rails, const PairPlan& 
                                          size_t* failed) {
   rails_ = RailSet();
   changes_ = StateChanges();
-  PairPlan compact = plan;  // numbers only the rails that have a pair
+  PairPlan compact = plan;  // numbers only the rails that have a QP
+  for (PairPlace& place : compact) place.rail = 0;
   std::vector<size_t> numbered;
   for (uint32_t rail = 0; rail < rails.size(); ++rail) {
     each.qps = pairs_on_rail(plan, rail);

@@ -58,8 +58,9 @@ PairPlan plan_receiver_pairs(size_t active, size_t standby, const wire::EndPoint
     hello.push_back({sender.qp[i].rail, (sender.qp[i].flags & wire::kQpStandby) != 0});
   }
   PairPlan plan = plan_other_end(active, standby, hello);
-  for (size_t i = 0; i < plan.size() && standby == 0; ++i) {
-    plan[i].has_qp = !plan[i].standby || (!lean && !repeats_another(hello, plan, i));
+  for (size_t i = 0; i < plan.size(); ++i) {
+    const bool spared = standby == 0 && (lean || repeats_another(hello, plan, i));
+    plan[i].has_qp = !plan[i].standby || (!spared && sender.qp[i].number != 0);
   }
   return plan;
 }
@@ -74,7 +75,9 @@ PairPlan plan_without(PairPlan plan, size_t active, size_t standby,
   }
   size_t next = 0;
   for (PairPlace& place : plan) {
-    if (is_missing(place.rail)) place.rail = left[next++ % left.size()];
+    if (!is_missing(place.rail)) continue;
+    place.rail = left[next++ % left.size()];
+    place.has_qp = !place.standby;
   }
   return plan;
 }

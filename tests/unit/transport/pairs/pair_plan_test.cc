@@ -19,6 +19,7 @@ wire::EndPoint hello(const PairPlan& plan) {
   wire::EndPoint end{};
   end.qps = static_cast<uint16_t>(plan.size());
   for (size_t i = 0; i < plan.size(); ++i) {
+    end.qp[i].number = plan[i].has_qp ? 1 : 0;
     end.qp[i].flags = plan[i].standby ? wire::kQpStandby : 0;
     end.qp[i].rail = static_cast<uint8_t>(plan[i].rail);
   }
@@ -93,22 +94,17 @@ TEST(PairPlanTest, ReceiverWithoutStandbyRail_PairsThatRepeatOthersHaveNoQp) {
   const PairPlan lean = plan_receiver_pairs(1, 0, hello(other_rail), /*lean=*/true);
   EXPECT_EQ(text(lean), "0 0s-");
   EXPECT_EQ(pairs_on_rail(lean, 0), 1);
+  EXPECT_EQ(receiver(1, 1, {{0, false}, {0, true, false}}), "0 1s-");
 }
 
-TEST(PairPlanTest, ActiveRailIsMissing_OnlyItsPairsMove) {
+TEST(PairPlanTest, ActiveRailsAreMissing_OnlyTheirPairsMove) {
   EXPECT_EQ(text(plan_without({{0, false}, {1, false}, {0, false}, {1, false}}, 2, 0, {0})),
             "1 1 1 1");
   EXPECT_EQ(text(plan_without({{0, false}, {1, false}, {2, false}}, 3, 0, {1})), "0 0 2");
   EXPECT_EQ(text(plan_without({{0, false}, {1, false}, {2, true}}, 2, 1, {0})), "1 1 2s");
-}
-
-TEST(PairPlanTest, AllActiveRailsAreMissing_TheirPairsTakeTheStandbyRails) {
+  EXPECT_EQ(text(plan_without({{0, false}, {1, false}, {1, true}}, 2, 0, {1})), "0 0 0s-");
   EXPECT_EQ(text(plan_without({{0, false}, {0, false}, {1, true}, {2, true}}, 1, 2, {0})),
             "1 2 1s 2s");
-}
-
-TEST(PairPlanTest, NoRailIsMissing_PlanIsTheSame) {
-  EXPECT_EQ(text(plan_without({{0, false}, {1, true}}, 1, 1, {})), "0 1s");
 }
 
 }  // namespace

@@ -378,7 +378,7 @@ struct LeanConnections : testing::Test, RailsBed {
 TEST_F(LeanConnections, FlushLacksAQueuePair_TheConnectionsOwnStandbyPairGivesWay) {
   for (const size_t qps : {3, 2}) {
     verbs.config("fake_r0").max_qps = qps;
-    verbs.config("fake_r1").max_qps = 0;
+    receiver_rails.standby.clear();
     make();
     EXPECT_EQ(recovery_of(*receiver).has_queue_pair(1), qps == 3);
     exchange({8, 1 << 20});
@@ -409,8 +409,8 @@ TEST_F(LeanConnections, RailLacks_TheActivePairIsMadeAndOthersAreLeftOut) {
       {{"fake_r0"}, 300, 9, 2, 2, 1, 255, 192, "errno 22), not used again"},
       {{"fake_s0", "fake_r0"}, 200, 9, 1, 2, 2, 127, 192, ""},
       {{"fake_r0"}, 16384, 2, 1, 2, 2, 127, 192, ""},
-      {{"fake_r1"}, 16384, 0, 1, 2, 1, 127, 192, ""},
-      {{"fake_s1", "fake_r1"}, 16384, 0, 1, 1, 1, 127, 192, "errno 12), not used again"},
+      {{"fake_r1"}, 16384, 0, 1, 2, 1, 127, 192, "errno 12), not used again"},
+      {{"fake_s1", "fake_r1"}, 16384, 0, 1, 1, 1, 127, 192, ""},
   };
   for (const auto& one : cases) {
     for (const std::string& hca : one.hcas) {
