@@ -16,9 +16,13 @@ namespace gdr::transport {
 namespace {
 
 // How long a sender whose connection broke may take to come back: about as long as it tries. An end
-// without an error comes from a proxy as well, but mostly from a process that has ended.
+// without an error comes from a proxy as well, but mostly from a process that has ended: then it is
+// what the sender takes to see the end, beside its own pauses.
 constexpr std::chrono::seconds kReturnTimeout{60};
 constexpr std::chrono::seconds kReturnTimeoutAfterEnd{2};
+// How long a change of state of a QP may block on RoCE while the kernel resolves an address (Linux,
+// rdma_addr_find_l2_eth_by_grh of drivers/infiniband/core/addr.c).
+constexpr std::chrono::seconds kAddressResolution{1};
 
 wire::Secret make_secret() {
   const uint64_t bits[] = {random_bits(), random_bits()};
@@ -150,6 +154,7 @@ void Listener::on_hello(Hello hello) {
     channel_ = std::move(hello.channel);
     if (replied_) queue_reply();
     broken_.reset();
+    ++returns_;
     return;
   }
   auto same = std::find_if(waiting_.begin(), waiting_.end(), [&](const Hello& other) {
@@ -248,8 +253,18 @@ void Listener::note_broken(bool ended) {
   ended_ = ended;
 }
 
-bool Listener::is_return_overdue() const {
-  return handshake_.now() - *broken_ >= (ended_ ? kReturnTimeoutAfterEnd : kReturnTimeout);
+bool Listener::is_return_overdue() const { return handshake_.now() - *broken_ >= time_to_return(); }
+
+// As in Connector::plan_retry(). A sender with the reply sees the end only when it has once tried
+// to connect each of its QPs.
+std::chrono::milliseconds Listener::time_to_return() const {
+  if (!ended_) return kReturnTimeout;
+  int resolved = 0;
+  for (int i = 0; i < sender_.qps && replied_; ++i) {
+    resolved += sender_.rail[sender_.qp[i].rail].ethernet;
+  }
+  return kReturnTimeoutAfterEnd + resolved * kAddressResolution +
+         (returns_ + 1) * options_->connect_retry_pause;
 }
 
 // While accept() is not called, a sender that has come back waits at the listening socket, or among
@@ -265,6 +280,7 @@ void Listener::end_answer() {
   comm_.reset();
   channel_ = FrameChannel();
   broken_.reset();
+  returns_ = 0;
 }
 
 std::string Listener::text_of_stall(long long seconds) const {

@@ -59,6 +59,7 @@ class Listener {
   Result<bool> on_channel_broken(Error error);
   void note_broken(bool ended);
   bool is_return_overdue() const;
+  std::chrono::milliseconds time_to_return() const;
   bool is_sender_gone();
   void end_answer();
   std::string text_of_stall(long long seconds) const;
@@ -81,6 +82,7 @@ class Listener {
   FrameChannel channel_;                     // to it; not valid once it was found broken
   std::optional<Clock::time_point> broken_;  // since when that is known
   bool ended_ = false;                       // where broken_: without an error
+  int returns_ = 0;                          // how often it has connected again
   std::unique_ptr<ReceiveComm> comm_;
   bool replied_ = false;  // kReply is queued: comm_'s QPs are connected
   bool direct_ = false;   // ReopenTarget::direct

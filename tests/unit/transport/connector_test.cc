@@ -14,17 +14,6 @@ namespace {
 using fake_verbs::Call;
 using namespace std::chrono_literals;
 
-TEST(Connector, NobodyAnswersYet_ReturnsNothing) {
-  HandshakeBed bed;
-  RawReceiver raw;
-  auto connector = bed.make_connector(raw.handle()).value();
-  for (int i = 0; i < 100; ++i) {
-    auto comm = connector->step();
-    ASSERT_TRUE(comm);
-    EXPECT_EQ(*comm, nullptr);
-  }
-}
-
 // A port that nobody listens on yet: when a large job starts, a listener's queue may be full.
 TEST(Connector, ConnectionRefusedAtFirst_IsTriedAgain) {
   HandshakeBed bed;
@@ -196,12 +185,6 @@ TEST_F(ConnectorPeer, LosesTheConnectionBeforeItIsReady_SendsTheSameHelloAgain) 
       EXPECT_EQ(next_frame(raw.channel)->kind, wire::FrameKind::kReady);
     }
   }
-}
-
-TEST_F(ConnectorPeer, LosesTheConnectionBeforeTheHello_ConnectsAgain) {
-  raw.accept();
-  lose_connection(true);
-  wait_and_read_hello();
 }
 
 // The n-th pause is n times as long as the first. What has the port may be another process.

@@ -215,18 +215,6 @@ TEST_F(TransportTest, FailedConnection_IsForgotten) {
   EXPECT_EQ(bed.verbs.live().qps, 0);
 }
 
-// NCCL calls connect() no more when it aborts, and connects anew.
-TEST_F(ConnectingTest, ConnectionIsAbandoned_IsFreedAndALaterCallIsAnError) {
-  begin();
-  EXPECT_EQ(bed.verbs.live().qps, 1);
-  let_watcher_free(0);
-  auto comm = transport->connect(0, &handle);
-  ASSERT_FALSE(comm);
-  EXPECT_EQ(comm.error().code, Code::kInvalidUsage);
-  EXPECT_TRUE(contains(comm.error().text, "connect() had not been called")) << comm.error().text;
-  EXPECT_EQ(bed.verbs.live().qps, 0);
-}
-
 // The listener is closed, and takes the connections that wait at its socket with it.
 TEST_F(TransportTest, ReceiverOfAnAbandonedConnectionIsGone_IsFreedAtOnce) {
   for (const bool listens : {true, false}) {
