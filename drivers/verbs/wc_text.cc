@@ -46,9 +46,9 @@ constexpr StatusText kStatusTexts[] = {
      "IOMMU settings there if the buffer is GPU memory"},
     {IBV_WC_RETRY_EXC_ERR, "RETRY_EXC_ERR",
      "The peer did not answer within NCCL_IB_TIMEOUT and NCCL_IB_RETRY_CNT: the peer process or "
-     "host died, a link or switch is down, or the two ports cannot reach each other. Fix: look at "
-     "the peer's log, the links of both ports, subnets and MTU, and on RoCE at NCCL_IB_GID_INDEX "
-     "and whether the fabric is lossless"},
+     "host died, a link or switch is down, the peer's port has another LID or GID by now, or the "
+     "two ports cannot reach each other. Fix: look at the peer's log, the links of both ports, "
+     "subnets and MTU, and on RoCE at NCCL_IB_GID_INDEX and whether the fabric is lossless"},
     {IBV_WC_RNR_RETRY_EXC_ERR, "RNR_RETRY_EXC_ERR",
      "The peer had no receive posted for too long; it may be stopped or overloaded"},
     {IBV_WC_LOC_RDD_VIOL_ERR, "LOC_RDD_VIOL_ERR", kNeverPosted},

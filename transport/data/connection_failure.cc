@@ -17,6 +17,9 @@ constexpr char kProbeFailed[] =
 // a flush takes microseconds, a copy milliseconds unless the GPU is busy with something else.
 constexpr std::chrono::seconds kLocalWork{3};
 
+// How long the HCA is waited for to state its addresses. Firmware may not answer.
+constexpr std::chrono::milliseconds kAddressPatience{500};
+
 }  // namespace
 
 // Why a failure that another rail could have survived ends the connection; "" for other failures.
@@ -110,13 +113,16 @@ Code Connection::surface_failure() {
 }
 
 // The peer's packets go on to the former address. Where connections recover, it learns the present
-// one (PairStatement::address), and the warning of the loss names the former one.
+// one (PairStatement::address), and the warning of the loss names the former one. Before the call
+// returns, as NCCL may end the process then.
 void Connection::warn_of_changed_addresses() const {
   if (recovers() || link_->peer_gone()) return;
-  for (const RailEnd& rail : rails_) watcher_->check_address(rail.device(), rail.address());
+  for (const RailEnd& rail : rails_) {
+    (void)watcher_->check_address(rail.device(), rail.address()).wait_for(kAddressPatience);
+  }
 }
 
-// Before the call returns, as NCCL may end the process then.
+// As above.
 void Connection::log_moved_counters() const {
   std::vector<std::string> ports;
   for (const RailEnd& rail : rails_) ports.push_back(to_string(rail.device()));

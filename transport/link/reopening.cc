@@ -47,7 +47,9 @@ void PeerLink::on_socket_end(const Error& error, Clock::time_point now) {
   ask_at_ = options_.reopen.opens ? now : now + kPeersTurn;
 }
 
+// A peer that closes a connection after its failure has said why.
 void PeerLink::on_peer_gone(const std::string& reason, Clock::time_point end) {
+  if (failed()) return;
   gone_text_ = description_ + ": " + reason;
   peer_gone_.store(true, std::memory_order_relaxed);
   grace_end_ = end;

@@ -154,13 +154,17 @@ void Watcher::warn_of_rail(const std::string& cause, const Device& device, const
 }
 
 // Firmware may not answer. Where the port is down, that is the cause.
-void Watcher::check_address(const Device& device, const wire::RailAddress& address) {
+std::future<void> Watcher::check_address(const Device& device, const wire::RailAddress& address) {
   const std::string port = to_string(device), text = to_string(address);
-  if (!rails_.asks_for_address(port, text)) return;
-  call([this, device, address, port, text] {
+  const auto checked = std::make_shared<std::promise<void>>();
+  std::future<void> end = checked->get_future();
+  if (!rails_.asks_for_address(port, text)) return end;
+  call([this, device, address, port, text, checked] {
     const bool active = device.hca->port_states().is_active(device.port, Clock::now());
     if (active && !has_address(device, address)) rails_.address_is_former(port, text);
+    checked->set_value();
   });
+  return end;
 }
 
 void Watcher::each_second(std::function<bool()> task) {

@@ -9,6 +9,7 @@
 #include <atomic>
 #include <chrono>
 #include <functional>
+#include <future>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -102,8 +103,8 @@ class Watcher {
   void warn_of_rail(const std::string& cause, const Device& device, const std::string& rail,
                     const std::string& text);
   // Has it found out whether the port still has an address that connections were made with, which
-  // is warned of where it does not.
-  void check_address(const Device& device, const wire::RailAddress& address);
+  // is warned of where it does not. Returns what is ready, or broken, when that is done.
+  std::future<void> check_address(const Device& device, const wire::RailAddress& address);
   // FailureLog::note_once.
   void note_once(const std::string& cause, const std::string& text) {
     failures_.note_once(cause, text);

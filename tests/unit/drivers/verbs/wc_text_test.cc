@@ -38,9 +38,10 @@ TEST(WcText, HintsOfBothEnds_FitTheirRequests) {
   }
 }
 
-TEST(WcText, RetryExceeded_NamesTheVariables) {
+TEST(WcText, RetryExceeded_NamesTheVariablesAndAnAddressThatHasChanged) {
   std::string hint = wc_status_hint(IBV_WC_RETRY_EXC_ERR);
   EXPECT_NE(hint.find("NCCL_IB_TIMEOUT"), std::string::npos);
+  EXPECT_NE(hint.find("the peer's port has another LID or GID by now"), std::string::npos);
   EXPECT_NE(hint.find("on RoCE at NCCL_IB_GID_INDEX"), std::string::npos);
   EXPECT_NE(hint.find("Fix: "), std::string::npos);
 }
