@@ -384,8 +384,6 @@ class Rails(unittest.TestCase):
         lid = [first | {"kind": "lid_change", "lid": 777}]
         gid = [first | {"kind": "gid_change", "gid_index": 3}, first | {"kind": "ack_lost", "count": 1}]
         roce = {f"mlx5_{i}": {"link_layer": "Ethernet"} for i in range(4)}
-        ends = self.start_ranks([self.environment(devices(), faults, NCCL_IB_TIMEOUT="11", GDR_NCCL_FAILOVER="0")
-                                 for faults in (lid, [])], seconds=8)
         warnings = self.warnings({"lid": self.start_run(devices(), lid, []),
                                   "gid": self.start_run(devices(**roce), gid, [])})
         for name in "lid", "gid":
@@ -393,9 +391,6 @@ class Rails(unittest.TestCase):
             line = warnings[name, 0][0]
             self.assertRegex(line, rf"is lost: .*; mlx5_0:1 {name} .* is no longer an address of the port, .*Likely "
                                    "cause: the subnet manager, or on RoCE DHCP, has changed it")
-        outputs = [rank.communicate(timeout=TIMEOUT_S)[0] for rank in ends]
-        self.assertRegex(outputs[0], "WARN NET/GDR : mlx5_0:1 lid .* is no longer an address of the port, ")
-        self.assertRegex(outputs[1], "RETRY_EXC_ERR .*, the peer's port has another LID or GID by now, ")
 
     def crossed(self, **settings):
         """Output of two ranks on different rails."""

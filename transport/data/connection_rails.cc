@@ -44,7 +44,11 @@ void warn_of_rail(Watcher& watcher, const Device& device, bool stands_by, const 
                   const std::string& doing = "creating") {
   const std::string cause = std::string(missing_rail_text(stands_by)) + doing + ", errno " +
                             std::to_string(why.sys_errno);
-  watcher.warn_of_rail(cause, device, to_string(device), missing_rail_text(stands_by) + why.text);
+  TextAndFix parts = split_fix(missing_rail_text(stands_by) + why.text);
+  if (parts.fix.empty()) {
+    parts.fix = "look at `dmesg` for what the HCA's driver reports, or exclude it with NCCL_IB_HCA";
+  }
+  watcher.warn_of_rail(cause, device, to_string(device), to_string(parts));
 }
 
 }  // namespace

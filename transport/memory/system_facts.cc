@@ -93,7 +93,7 @@ uint64_t pinned_bytes(const std::string& status) {
 std::string lack_text(int err, const std::string& stated, std::optional<uint64_t> lock_limit) {
   const std::string no_room = "the HCA has no room for more (it states " + stated + ")";
   const std::string fix =
-      "set GDR_NCCL_STANDBY_RAILS=0, or lower NCCL_IB_QPS_PER_CONNECTION or NCCL_BUFFSIZE";
+      "lower GDR_NCCL_STANDBY_RAILS, NCCL_IB_QPS_PER_CONNECTION or NCCL_BUFFSIZE";
   if (err != ENOMEM) return ": " + no_room + ", or a cgroup's rdma.max is reached. Fix: " + fix;
   if (!lock_limit) return ": " + no_room + ", as memory may be locked without limit. Fix: " + fix;
   return ". Fix: raise the memory-lock limit of " + std::to_string(*lock_limit / 1024) +

@@ -99,7 +99,7 @@ void PairAgreement::on_failure(PairCause cause) {
   if (!is_down()) lose(cause);
 }
 
-void PairAgreement::on_lost_for_good(PairCause cause) {
+void PairAgreement::on_known_cause(PairCause cause) {
   if (!lost_ && !is_down()) return lose(cause);
   due_ = due_ || !(cause_ == cause);
   cause_ = cause;

@@ -75,9 +75,9 @@ class PairAgreement {
   // ---- what happens at this end
   // The pair failed. The first cause of an epoch is kept.
   void on_failure(PairCause cause);
-  // This end does not bring the pair back: of a pair that is lost already, the other end has to
-  // learn that as well.
-  void on_lost_for_good(PairCause cause);
+  // This end knows the cause, or that it does not bring the pair back: of a pair that is lost
+  // already, the other end has to learn that as well.
+  void on_known_cause(PairCause cause);
   // The QP is in ERROR, or does not exist any more: it neither sends nor takes anything.
   void on_stopped(Time now);
   // Receiver: all arrivals of the epoch are counted. Only after on_stopped.

@@ -185,7 +185,7 @@ void Recovery::lose_device_of(uint32_t index) {
 void Recovery::lose_for_good(uint32_t index, const PairCause& cause) {
   Pair& pair = pairs_[index];
   const bool is_new = pair.logged && !(pair.agreement.cause() == cause);
-  pair.agreement.on_lost_for_good(cause);
+  pair.agreement.on_known_cause(cause);
   if (is_new) hooks_.rail_lost(describe_loss(index, nullptr));
 }
 

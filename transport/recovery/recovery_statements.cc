@@ -56,6 +56,11 @@ void Recovery::take_statement(const wire::PairStatement& statement, Clock::time_
   const bool could_return = may_return(pair);
   Status taken = pair.agreement.on_statement(statement, now);
   if (!taken) fail(taken.error().code, taken.error().text);
+  // As in reason_of(): the peer's requests fail for it, too.
+  const bool peers = pair.agreement.cause().reason == wire::PairReason::kPeer;
+  if (peers && port_down_[io_.rail(statement.pair)]) {
+    pair.agreement.on_known_cause({wire::PairReason::kPortDown});
+  }
   const bool is_new = pair.logged && could_return && !may_return(pair);
   if (is_new) hooks_.rail_lost(describe_loss(statement.pair, nullptr));
 }

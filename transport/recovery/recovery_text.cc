@@ -137,12 +137,17 @@ bool is_port_down_as_well(const LostPair& pair) {
   return pair.port_down && pair.cause.reason != wire::PairReason::kPortDown;
 }
 
+bool is_peers_port_down_as_well(const LostPair& pair) {
+  return pair.peer_cause.reason == wire::PairReason::kPortDown && !is_peers(pair);
+}
+
 std::vector<std::string> causes_of(const LostPair& pair) {
   const std::string here = pair.host + (pair.host.empty() ? "" : " ") + pair.port;
   std::vector<std::string> causes{placed(origin(pair), is_peers(pair) ? pair.peer : here)};
   if (is_port_down_as_well(pair)) {
     causes.push_back(placed({wire::PairReason::kPortDown}, here));
   }
+  if (is_peers_port_down_as_well(pair)) causes.push_back(placed(pair.peer_cause, pair.peer));
   return causes;
 }
 
@@ -167,6 +172,8 @@ void add_likely_causes(const LostPair& pair, std::vector<LikelyCause>* to) {
   if (is_port_down_as_well(pair)) {
     add_once(to, likely_cause({wire::PairReason::kPortDown}, pair.host));
   }
+  if (!is_peers_port_down_as_well(pair)) return;
+  add_once(to, likely_cause(pair.peer_cause, host_of(pair.peer)));
 }
 
 std::string in_order_text(std::vector<LikelyCause> causes) {

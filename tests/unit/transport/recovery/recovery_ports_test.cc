@@ -66,6 +66,16 @@ TEST_F(RecoveryPortsTest, PortGoesDown_IsWaitedForWhereNoOtherIsUsable) {
 }
 
 // The HCA's retries end some time after its port has gone down.
+TEST_F(RecoveryPortsTest, RetriesToAPortThatIsDownEnd_ThePortIsStatedByItsEnd) {
+  bed.port_event(sender, 1, IBV_EVENT_PORT_ERR);
+  bed.run();
+  bed.port_event(receiver, 0, IBV_EVENT_PORT_ERR);
+  bed.fail_pair(sender, 0);
+  bed.run();
+  EXPECT_EQ(receiver.recovery->lost_pair(0).cause.reason, wire::PairReason::kPortDown);
+  EXPECT_EQ(sender.recovery->lost_pair(0).peer_cause.reason, wire::PairReason::kPortDown);
+}
+
 TEST_F(RecoveryPortsTest, RetriesOfAPortThatIsDownEnd_ThePortIsTheCauseAtBothEnds) {
   bed.port_event(sender, 1, IBV_EVENT_PORT_ERR);
   bed.run();

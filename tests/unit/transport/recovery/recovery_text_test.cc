@@ -153,6 +153,11 @@ TEST(RecoveryTextTest, PeerHasTheCause_ItsHostIsNamedBesideThatOfTheOwnPort) {
   const std::string both = no_pair_is_left_text({pair}, {});
   EXPECT_THAT(both, HasSubstr("the port is down at b mlx5_3:1, the port is down at a mlx5_0:1. "));
   EXPECT_THAT(both, HasSubstr("look at a's `dmesg`"));
+  pair.cause = {PairReason::kCompletion, IBV_WC_RETRY_EXC_ERR}, pair.port_down = false;
+  const std::string retries = no_pair_is_left_text({pair}, {});
+  EXPECT_THAT(retries, HasSubstr("RETRY_EXC_ERR at a mlx5_0:1, the port is down at b mlx5_3:1. "));
+  EXPECT_THAT(retries, HasSubstr("order: (1) a cable, a transceiver or a switch port has failed; "
+                                 "look at b's `dmesg`"));
 }
 
 TEST(RecoveryTextTest, CausesAtEitherEnd_TheFixNamesWhereToLook) {

@@ -102,6 +102,10 @@ TEST_F(StandbyCreationTest, TablesCannotBeRegistered_ConnectionGoesWithoutTheRai
   EXPECT_THAT(awaited_warnings(log), is_only_warning_of("fake_s1:1", "it states max_qp "));
   create_sender();
   EXPECT_EQ(end_of(*sender).rails, 2);
+  log.clear();
+  verbs.fail_call(Call::kRegMr, EINVAL, /*skip=*/1);
+  create_sender();
+  EXPECT_THAT(awaited_warnings(log), is_only_warning_of("fake_s1:1", "(errno 22). Fix: look at"));
 }
 
 TEST_F(StandbyCreationTest, NoRailCanBeCreated_ErrorNamesTheActiveOneWithoutAWarning) {
