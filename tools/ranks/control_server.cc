@@ -93,7 +93,7 @@ bool ControlServer::take_hello(Peer& peer) {
 }
 
 // Answers all ranks once every rank has sent its frame. If a rank has ended, the round cannot
-// complete, and the waiting ranks get the reason instead.
+// complete, and the other ranks get the reason instead, at once and as the answer of each round.
 void ControlServer::finish_round() {
   std::vector<Peer*> ready;
   int ended_rank = -1;
@@ -103,7 +103,7 @@ void ControlServer::finish_round() {
     if (peer == nullptr && gone_[rank]) ended_rank = rank;
   }
   if (ended_rank >= 0) {
-    abandon_waiting(fmt::format("rank {} has ended", ended_rank));
+    abandon(fmt::format("rank {} has ended", ended_rank));
     return;
   }
   if (ready.size() != static_cast<size_t>(nranks_)) return;
@@ -115,11 +115,12 @@ void ControlServer::finish_round() {
   }
 }
 
-void ControlServer::abandon_waiting(const std::string& why) {
+void ControlServer::abandon(const std::string& why) {
   std::string answer = make_frame(static_cast<char>(Answer::kAbandoned) + why);
   for (Peer& peer : peers_) {
-    if (peer.rank < 0 || !has_frame(peer.in)) continue;
-    take_frame(&peer.in);
+    if (peer.rank < 0 || (peer.abandoned && !has_frame(peer.in))) continue;
+    if (has_frame(peer.in)) take_frame(&peer.in);
+    peer.abandoned = true;
     // If this write fails, that rank has ended, too, and its parent process reports it.
     (void)write_all(peer.fd.get(), answer);
   }

@@ -26,6 +26,7 @@ class ControlServer {
     UniqueFd fd;
     int rank = -1;  // -1 until its Hello has arrived
     std::string in;
+    bool abandoned = false;  // it has the reason
   };
 
   bool all_joined() const;
@@ -33,7 +34,7 @@ class ControlServer {
   bool read_peer(Peer& peer);
   bool take_hello(Peer& peer);
   void finish_round();
-  void abandon_waiting(const std::string& why);
+  void abandon(const std::string& why);
   Peer* peer_of(int rank);
 
   int listener_;

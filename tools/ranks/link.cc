@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstring>
 
 #include "tools/ranks/stall_guard.h"
@@ -10,6 +12,8 @@
 namespace gdr::tools {
 namespace {
 constexpr uint64_t kYieldEvery = 1;  // connecting is not measured; leave the cores to other ranks
+// For how long a plugin may say itself what the end of another rank means.
+constexpr std::chrono::seconds kPluginsTime{3};
 using Handle = std::array<char, abi::kHandleMaxBytes>;
 
 // Sets up all links of a rank together. It must alternate between them: a rank that waited in
@@ -115,6 +119,7 @@ std::string Connector::waiting_for() const {
 
 Status Connector::connect() {
   StallGuard guard(rank_, kYieldEvery);
+  Clock::time_point lost_at = Clock::time_point::max();
   for (size_t missing = 1; missing > 0;) {
     rank_.board().set_state(fmt::format("waiting in {}", waiting_for()));
     missing = 0;
@@ -123,6 +128,8 @@ Status Connector::connect() {
       if (!complete) return forward_error(complete);
       if (!*complete) ++missing;
     }
+    if (rank_.has_lost_a_rank()) lost_at = std::min(lost_at, Clock::now());
+    if (Clock::now() - kPluginsTime >= lost_at) return rank_.barrier(waiting_for());
     if (missing > 0 && !guard.keep_waiting()) {
       return fail(Code::kRemote, fmt::format("gave up waiting in {}", waiting_for()));
     }

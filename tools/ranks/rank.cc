@@ -90,10 +90,14 @@ Status Rank::barrier(std::string_view what) {
   return {};
 }
 
-bool Rank::abandoned() const {
+// How many bytes there are to read, at most one; -1: none yet; 0: the connection has ended.
+int Rank::peek() const {
   char byte;
-  ssize_t got = recv(fd_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-  return got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR);
+  const auto got = static_cast<int>(recv(fd_.get(), &byte, 1, MSG_PEEK | MSG_DONTWAIT));
+  return got < 0 && errno != EAGAIN && errno != EINTR ? 0 : got;
 }
+
+bool Rank::abandoned() const { return peek() == 0; }
+bool Rank::has_lost_a_rank() const { return peek() >= 0; }
 
 }  // namespace gdr::tools

@@ -73,9 +73,13 @@ class Rank {
   // Returns true when the root has closed the connection, so that the run is over. This is a system
   // call: not for a hot path.
   bool abandoned() const;
+  // The same, or when a rank has ended: the next allgather then returns that as its error. Not
+  // during one.
+  bool has_lost_a_rank() const;
 
  private:
   Rank() = default;
+  int peek() const;
   RankSpec spec_;
   RankBoard* board_ = nullptr;
   UniqueFd fd_;
