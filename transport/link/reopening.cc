@@ -47,7 +47,7 @@ void PeerLink::on_socket_end(const Error& error, Clock::time_point now) {
   ask_at_ = options_.reopen.opens ? now : now + kPeersTurn;
 }
 
-// A peer that closes a connection after its failure has said why.
+// A peer that closes a connection after its failure has stated the cause.
 void PeerLink::on_peer_gone(const std::string& reason, Clock::time_point end) {
   if (failed()) return;
   gone_text_ = description_ + ": " + reason;

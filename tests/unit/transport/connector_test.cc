@@ -286,44 +286,13 @@ TEST_F(ConnectorPeer, ReceiverDoesNotFit_RefusesToThePeer) {
   EXPECT_EQ(next_frame(raw.channel)->kind, wire::FrameKind::kRefuse);
 }
 
-// Both ends, on a clock that the test moves.
-struct LateResolution : testing::Test {
+// Both ends, on a clock that the test moves. How often and after which pauses it is tried is in
+// state_changes_test.cc.
+TEST(LateResolution, AChangeOfStateTimesOut_ConnectsAfterThePause) {
   HandshakeBed bed;
   ManualClock clock;
-  std::unique_ptr<Listener> listener;
-  std::unique_ptr<Connector> connector;
-  Result<std::unique_ptr<SendComm>> sender = nullptr;
-  Result<std::unique_ptr<ReceiveComm>> receiver = nullptr;
-
-  void SetUp() override {
-    bed.options.connection.now = clock.as_now();
-    listener = bed.make_listener().value();
-  }
-  void start() {
-    sender = nullptr;
-    receiver = nullptr;
-    connector = bed.make_connector(handle_of(*listener)).value();
-  }
-  // Steps both ends until the fake has that many failures left to inject.
-  bool step_until_failures_left(Call call, int count) {
-    return wait_for([&] {
-      step();
-      return bed.verbs.failures_left(call) == count;
-    });
-  }
-  void step() {
-    if (sender && *sender == nullptr) sender = connector->step();
-    if (receiver && *receiver == nullptr) receiver = listener->accept();
-  }
-  // Steps often enough that what can happen without the clock does.
-  void step_often() {
-    for (int i = 0; i < 100; ++i) step();
-  }
-  bool connected() { return sender && *sender != nullptr && receiver && *receiver != nullptr; }
-};
-
-// How often and after which pauses it is tried is in state_changes_test.cc.
-TEST_F(LateResolution, AChangeOfStateTimesOut_ConnectsAfterThePause) {
+  bed.options.connection.now = clock.as_now();
+  const auto listener = bed.make_listener().value();
   const struct {
     Call call;
     int before;  // QPs that change so before those that time out
@@ -336,16 +305,22 @@ TEST_F(LateResolution, AChangeOfStateTimesOut_ConnectsAfterThePause) {
   };
   for (const auto& [call, before, qps] : cases) {
     bed.verbs.fail_call(call, ETIMEDOUT, before, qps);
-    start();
-    ASSERT_TRUE(step_until_failures_left(call, 0)) << before;
+    const auto connector = bed.make_connector(handle_of(*listener)).value();
+    Result<std::unique_ptr<SendComm>> sender = nullptr;
+    Result<std::unique_ptr<ReceiveComm>> receiver = nullptr;
+    const auto step = [&] {
+      if (sender && *sender == nullptr) sender = connector->step();
+      if (receiver && *receiver == nullptr) receiver = listener->accept();
+      return sender && *sender != nullptr && receiver && *receiver != nullptr;
+    };
+    const auto has_failed = [&, change = call] {
+      return !step() && bed.verbs.failures_left(change) == 0;
+    };
+    ASSERT_TRUE(wait_for(has_failed)) << before;
     clock.now += 99ms;
-    step_often();
-    EXPECT_FALSE(connected());
+    for (int i = 0; i < 100; ++i) EXPECT_FALSE(step());
     clock.now += 1ms;
-    ASSERT_TRUE(wait_for([&] {
-      step();
-      return connected();
-    })) << before;
+    ASSERT_TRUE(wait_for(step)) << before;
     EXPECT_EQ(bed.verbs.posted_receives(qp_number(**receiver)),
               SendComm::kRequests + RailSet::kReceiveBatch);
   }

@@ -120,15 +120,6 @@ TEST_F(ListenerPeer, ImpossibleCountsInTheHello_AreRefused) {
   expect_still_serving();
 }
 
-TEST_F(ListenerPeer, HalfAHello_DoesNotHoldUpOthers) {
-  UniqueFd slow = connect_raw(handle);
-  wire::FrameHeader header{wire::kMagic, wire::kWireVersion, wire::FrameKind::kHello, 0,
-                           sizeof(hello)};
-  ASSERT_EQ(write(slow.get(), &header, sizeof(header)), ssize_t{sizeof(header)});
-  expect_still_serving();
-  EXPECT_FALSE(is_closed(slow)) << "its time is not over";
-}
-
 TEST_F(ListenerPeer, SenderDroppedInAScan_ComesBackAndIsServed) {
   auto connector = bed.make_connector(handle).value();  // it has not sent its hello yet
   std::vector<UniqueFd> scan;

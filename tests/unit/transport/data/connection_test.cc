@@ -67,16 +67,6 @@ TEST(Connection, FailedByItsPeer_CompletionOfItsOwnWithTheCauseIsLoggedOnce) {
   }
 }
 
-TEST(Connection, PostingTheFirstReceivesFails_IsAnError) {
-  Fabric fabric;
-  auto sender = fabric.make_sender().value();
-  fabric.verbs.fail_call(Call::kPostRecv, ENOMEM, 100);
-  auto receiver = fabric.make_receiver().value();
-  const Result<bool> connected = receiver->connect(end_of(*sender));
-  ASSERT_FALSE(connected);
-  EXPECT_TRUE(contains(connected.error().text, "posting receives"));
-}
-
 // The receiver makes a QP of its own for the flush.
 TEST(Connection, FlushQueuePairFails_IsAnError) {
   for (Call call : {Call::kModifyToRtr, Call::kModifyToRts}) {

@@ -47,14 +47,6 @@ TEST_F(PeerLinkTest, PeerCloses_TextNamesOrderlyClose) {
             "job");
 }
 
-TEST_F(PeerLinkTest, PeerFails_ReasonArrivesHere) {
-  there_->fail_link(Error{Code::kSystem, "cable chewed by a rabbit"}, true);
-  EXPECT_TRUE(here_->on_readable(now_));
-  ASSERT_TRUE(here_->failed());
-  here_->fail_link(Error{Code::kSystem, "a second failure"}, false);
-  EXPECT_TRUE(contains(here_->failure().text, "rabbit")) << here_->failure().text;
-}
-
 TEST_F(PeerLinkTest, BytesThatAreNoFrame_FailAsAProtocolError) {
   UniqueFd peer = renew_here();
   ASSERT_EQ(write(peer.get(), "GET / HTTP/1.1", 14), 14);
