@@ -72,37 +72,6 @@ TEST(Send, SeveralSgesAtBothEnds_Scatters) {
   EXPECT_EQ(pair.to.bytes[249], 0);
 }
 
-TEST(Read, Data_ComesBack) {
-  Buffers pair(5000);
-  pair.to.fill(1);
-  post(pair.a, pair.request(IBV_WR_RDMA_READ));
-  ibv_wc wc = pair.a.wait();
-  EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
-  EXPECT_EQ(wc.opcode, IBV_WC_RDMA_READ);
-  EXPECT_EQ(wc.byte_len, 5000u);
-  EXPECT_EQ(pair.from.bytes, pair.to.bytes);
-}
-
-TEST(Atomics, FetchAddAndCompareSwap_UpdateAndReturnOld) {
-  Buffers pair(8);
-  auto* value = reinterpret_cast<uint64_t*>(pair.to.bytes.data());
-  auto* result = reinterpret_cast<uint64_t*>(pair.from.bytes.data());
-  *value = 40;
-  Request request(IBV_WR_ATOMIC_FETCH_AND_ADD, pair.from.sge());
-  request.wr.wr.atomic = {pair.to.address(), 2, 0, pair.to.rkey()};
-  EXPECT_EQ(status_of(pair.a, request), IBV_WC_SUCCESS);
-  EXPECT_EQ(*result, 40u);
-  EXPECT_EQ(*value, 42u);
-  request.wr.opcode = IBV_WR_ATOMIC_CMP_AND_SWP;
-  request.wr.wr.atomic = {pair.to.address(), 41, 7, pair.to.rkey()};
-  EXPECT_EQ(status_of(pair.a, request), IBV_WC_SUCCESS);
-  EXPECT_EQ(*value, 42u);
-  request.wr.wr.atomic = {pair.to.address(), 42, 7, pair.to.rkey()};
-  EXPECT_EQ(status_of(pair.a, request), IBV_WC_SUCCESS);
-  EXPECT_EQ(*result, 42u);
-  EXPECT_EQ(*value, 7u);
-}
-
 TEST(Inline, SourceOverwrittenAfterPost_OldBytesArrive) {
   Pair pair({.rnr_retry = 7});
   uint8_t source[200];
@@ -171,24 +140,6 @@ TEST(Unsignaled, Success_NoCompletionUntilASignaledOne) {
   EXPECT_EQ(request.post(pair.a.qp()), ENOMEM);
   EXPECT_EQ(pair.a.wait().wr_id, 9u);
   for (int i = 0; i < 4; ++i) EXPECT_EQ(request.post(pair.a.qp()), 0) << i;
-}
-
-TEST(ExtendedPost, TwoRequestsBuilt_BothArrive) {
-  Buffers pair(16);
-  pair.from.fill(2);
-  ibv_qp_ex* qp = ibv_qp_to_qp_ex(pair.a.qp());
-  ibv_wr_start(qp);
-  qp->wr_id = 1;
-  qp->wr_flags = 0;
-  ibv_wr_rdma_write(qp, pair.to.rkey(), pair.to.address());
-  ibv_wr_set_sge(qp, pair.from.mr->lkey, pair.from.address(), 8);
-  qp->wr_id = 2;
-  qp->wr_flags = IBV_SEND_SIGNALED;
-  ibv_wr_rdma_write(qp, pair.to.rkey(), pair.to.address(8));
-  ibv_wr_set_inline_data(qp, pair.from.bytes.data() + 8, 8);
-  ASSERT_EQ(ibv_wr_complete(qp), 0);
-  EXPECT_EQ(pair.a.wait().wr_id, 2u);
-  EXPECT_EQ(pair.to.bytes, pair.from.bytes);
 }
 
 TEST(UnreliableConnection, NoReceiver_SucceedsSilently) {

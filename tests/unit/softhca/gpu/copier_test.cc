@@ -109,39 +109,6 @@ TEST_F(CopierTest, DeviceOf_PageLockedHostMemory_IsNoDevice) {
   EXPECT_EQ(copier_->device_of(host.get(), kBytes), -1);
 }
 
-TEST_F(CopierTest, Copy_HostToDeviceAndBack_CarriesTheBytes) {
-  for (bool pinned : {true, false}) {
-    DeviceBuffer gpu(driver_, pinned ? 0 : 1, kBytes);
-    std::vector<char> from = pattern(3), to(kBytes);
-    if (pinned) {
-      ASSERT_TRUE(copier_->pin_host(from.data(), kBytes) && copier_->pin_host(to.data(), kBytes));
-    }
-    uint32_t lane = copier_->lane(pinned ? 0 : 1, 2);
-    copy(lane, gpu.get(), from.data(), kBytes);
-    wait(copy(lane, to.data(), gpu.get(), kBytes));
-    EXPECT_EQ(from, to);
-    if (!pinned) continue;
-    copier_->unpin_host(from.data());
-    copier_->unpin_host(to.data());
-  }
-}
-
-TEST_F(CopierTest, Copy_HeldByTheGpu_IsNotDoneUntilItRan) {
-  DeviceBuffer gpu(driver_, 0, kBytes);
-  DeviceBuffer elsewhere(driver_, 0, 8);
-  PinnedBuffer from(copier_, pattern(5));
-  driver_.hooks.set_copies_held(1);
-  GpuTicket first = copy(copier_->lane(0, 1), gpu.get(), from.get(), kBytes);
-  GpuTicket other = copy(copier_->lane(0, 2), elsewhere.get(), from.get(), 8);
-  EXPECT_FALSE(copier_->done(first));
-  EXPECT_FALSE(copier_->done(other));
-  EXPECT_FALSE(copier_->failure(first.lane));
-  driver_.hooks.set_copies_held(0);
-  wait(first);
-  wait(other);
-  EXPECT_EQ(std::memcmp(gpu.view(), from.get(), kBytes), 0);
-}
-
 TEST_F(CopierTest, Copy_ManyOverTheSameBytes_ArriveInOrder) {
   DeviceBuffer gpu(driver_, 0, sizeof(uint64_t));
   constexpr uint64_t kCopies = 1000;  // several times round the ring of events
@@ -182,20 +149,6 @@ TEST_F(CopierTest, Copy_ZeroBytes_CompletesAfterEarlierCopies) {
   driver_.hooks.set_copies_held(0);
   wait(nothing);
   EXPECT_TRUE(copier_->done(copied));
-}
-
-TEST_F(CopierTest, Copy_KernelSpinning_StillCompletes) {
-  DeviceBuffer zero(driver_, 0, kBytes);
-  DeviceBuffer one(driver_, 1, kBytes);
-  PinnedBuffer from(copier_, pattern(8));
-  driver_.hooks.set_kernel_running(1);
-  EXPECT_TRUE(copier_->prepare(0));
-  GpuTicket in = copy(copier_->lane(0, 0), zero.get(), from.get(), kBytes);
-  wait(in);
-  wait(copy(copier_->lane(1, 5), one.get(), zero.get(), kBytes));
-  EXPECT_FALSE(copier_->failure(in.lane));
-  driver_.hooks.set_kernel_running(0);
-  EXPECT_EQ(std::memcmp(one.view(), from.get(), kBytes), 0);
 }
 
 TEST_F(CopierTest, Calls_OtherThreadCapturesAGraph_AreAllowed) {
@@ -245,16 +198,6 @@ TEST_F(CopierTest, Copy_LaneOfUnpreparedDevice_Fails) {
   EXPECT_FALSE(copier_->done(GpuTicket{lane, 1}));
   EXPECT_TRUE(copier_->failure(lane));
   EXPECT_FALSE(copier_->adopt_thread(5));
-}
-
-TEST_F(CopierTest, Lane_HintsOfTwoDevices_AreSpread) {
-  std::set<uint32_t> lanes;
-  for (uint32_t hint = 0; hint < GpuCopier::kLanesPerDevice; ++hint) {
-    lanes.insert(copier_->lane(0, hint));
-    lanes.insert(copier_->lane(1, hint));
-  }
-  EXPECT_EQ(lanes.size(), 2 * GpuCopier::kLanesPerDevice);
-  EXPECT_EQ(copier_->lane(1, 3), copier_->lane(1, 3 + GpuCopier::kLanesPerDevice));
 }
 
 TEST_F(CopierTest, Pin_MemoryLockedByTheApplication_StaysLocked) {

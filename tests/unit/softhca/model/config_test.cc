@@ -83,15 +83,6 @@ TEST(Config, File_IsRead) {
   EXPECT_EQ(config->devices[0].name, "from_file");
 }
 
-TEST(Config, Peermem_NamesTheModule) {
-  auto module_of = [](const std::string& gpu) {
-    return Config::load(("{\"gpu\": " + gpu + "}").c_str())->gpu.peermem;
-  };
-  EXPECT_EQ(module_of("{}"), PeermemModule::kNvidiaPeermem);
-  EXPECT_EQ(module_of(R"({"peermem": true})"), PeermemModule::kNvidiaPeermem);
-  EXPECT_EQ(module_of(R"({"peermem": "nv_peer_mem"})"), PeermemModule::kNvPeerMem);
-}
-
 TEST(Config, LidsNotGiven_DoNotCollideWithGivenOnes) {
   gdr::Result<Config> config =
       Config::load(R"({"devices": [{}, {"lid": 1, "ports": 2}, {"ports": 2}, {}]})");
@@ -119,72 +110,6 @@ TEST(Config, PortSettings_DifferByPortAndInheritTheDevice) {
   EXPECT_EQ(device.gid_table(3)[1].gid.raw[15], 3);
   EXPECT_EQ(device.gid_table(2)[3].gid.raw[15], 7);
   EXPECT_EQ(device.gid_table(2)[3].type, IBV_GID_TYPE_ROCE_V2);
-}
-
-// The routable GID has the FLID in bits 16 to 31 of its prefix and the subnet in the lowest 16,
-// where NCCL's net_ib (connect.cc) reads them.
-TEST(Config, Flid_IsInTheSecondGid) {
-  gdr::Result<Config> config = Config::load(
-      R"({"devices": [{"subnet_prefix": "fec0000000000007", "flid": 1234, "guid": "ab"}]})");
-  ASSERT_TRUE(config) << config.error().text;
-  std::vector<GidEntry> gids = config->devices[0].gid_table(1);
-  ASSERT_EQ(gids.size(), 2u);
-  const uint8_t local[16] = {0xfe, 0xc0, 0, 0, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 0xab};
-  const uint8_t routable[16] = {0xfe, 0xc0, 0, 0, 0x04, 0xd2, 0, 7, 0, 0, 0, 0, 0, 0, 0, 0xab};
-  EXPECT_EQ(memcmp(gids[0].gid.raw, local, 16), 0);
-  EXPECT_EQ(memcmp(gids[1].gid.raw, routable, 16), 0);
-}
-
-TEST(Config, FaultFields_AreRead) {
-  gdr::Result<Config> config = Config::load(R"({"devices": [{}, {"link_layer": "Ethernet"}],
-      "faults": [
-      {"kind": "modify_qp_refused", "device": "softhca0", "count": 5},
-      {"kind": "modify_qp_refused", "device": "softhca0", "to": "RTS", "errno": 16},
-      {"kind": "gid_change", "device": "softhca1", "gid_index": 3, "gid": "::ffff:10.0.0.9",
-       "gid_type": "RoCE v1", "after_ops": 7},
-      {"kind": "gid_change", "device": "softhca0", "gid_index": 1, "gid": "fe80::1"},
-      {"kind": "gid_change", "device": "softhca1", "gid_index": 1, "gid": "fe80::1"},
-      {"kind": "ack_lost", "device": "softhca1", "late_us": 1.5}]})");
-  ASSERT_TRUE(config) << config.error().text;
-  EXPECT_EQ(config->faults[0].error, ETIMEDOUT);
-  EXPECT_EQ(config->faults[0].count, 5u);
-  EXPECT_EQ(config->faults[0].to, IBV_QPS_RTR);
-  EXPECT_EQ(config->faults[1].error, EBUSY);
-  EXPECT_EQ(config->faults[1].count, 1u);
-  EXPECT_EQ(config->faults[1].to, IBV_QPS_RTS);
-  EXPECT_EQ(config->faults[2].gid.gid.raw[15], 9);
-  EXPECT_EQ(config->faults[2].gid.type, IBV_GID_TYPE_ROCE_V1);
-  EXPECT_EQ(config->faults[2].after_ops, 7u);
-  EXPECT_EQ(config->faults[3].gid.type, IBV_GID_TYPE_IB);
-  EXPECT_EQ(config->faults[4].gid.type, IBV_GID_TYPE_ROCE_V2);
-  EXPECT_EQ(config->faults[5].late_us, 1.5);
-  EXPECT_EQ(config->faults[5].count, 0u);
-}
-
-TEST(Config, FaultAtARequest_IsRead) {
-  auto config = Config::load(R"({"devices": [{"name": "a", "ports": 2}, {"name": "b"}], "faults": [
-      {"kind": "port_flap", "device": "a", "port": 2, "down_ms": 1.5, "up_ms": 2, "count": 3,
-       "at_request": {"opcode": "write_with_imm", "nth": 17, "end": "responder",
-                      "moment": "received"}},
-      {"kind": "completion_error", "device": "a", "status": "RNR_RETRY_EXC_ERR",
-       "at_request": {"device": "b"}}]})");
-  ASSERT_TRUE(config) << config.error().text;
-  const FaultConfig& flap = config->faults[0];
-  EXPECT_EQ(flap.down_ms, 1.5);
-  EXPECT_EQ(flap.up_ms, 2);
-  EXPECT_EQ(flap.count, 3u);
-  ASSERT_TRUE(flap.at_request);
-  EXPECT_EQ(flap.at_request->opcodes, 1u << IBV_WR_RDMA_WRITE_WITH_IMM);
-  EXPECT_EQ(flap.at_request->nth, 17u);
-  EXPECT_EQ(flap.at_request->end, End::kResponder);
-  EXPECT_EQ(flap.at_request->moment, Moment::kReceived);
-  EXPECT_EQ(flap.at_request->device, "a");
-  EXPECT_EQ(flap.at_request->port, 2u);
-  const FaultConfig& error = config->faults[1];
-  EXPECT_EQ(error.status, IBV_WC_RNR_RETRY_EXC_ERR);
-  EXPECT_EQ(error.at_request->device, "b");
-  EXPECT_EQ(error.at_request->port, 1u);
-  EXPECT_EQ(error.at_request->moment, Moment::kBegun);
 }
 
 struct Wrong {

@@ -74,19 +74,6 @@ TEST(Resize, BetweenSends_NoCompletionIsLost) {
   }
 }
 
-TEST(ExtendedCqOptions, UnknownOnes_NotSupported) {
-  ContextPtr context = open_device(0);
-  ibv_cq_init_attr_ex attr = {};
-  attr.cqe = 8;
-  attr.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS;
-  attr.flags = IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
-  EXPECT_EQ(ibv_create_cq_ex(context.get(), &attr), nullptr);
-  EXPECT_EQ(errno, EOPNOTSUPP);
-  attr.flags = IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
-  CqPtr cq(ibv_cq_ex_to_cq(ibv_create_cq_ex(context.get(), &attr)));
-  EXPECT_NE(cq, nullptr);
-}
-
 TEST(ExtendedDeviceAttributes, LargerStructure_UnknownFieldsReadZero) {
   ContextPtr context = open_device(0);
   struct Newer {

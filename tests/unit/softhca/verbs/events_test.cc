@@ -121,39 +121,6 @@ TEST(AsyncEvents, ReadWhileObjectsAreDestroyed_EachBelongsToALiveObject) {
   reader.join();
 }
 
-TEST(ExtendedCq, Poll_ReadsFields) {
-  ContextPtr context = open_device(0);
-  ibv_cq_init_attr_ex attr = {};
-  attr.cqe = 8;
-  attr.wc_flags = IBV_WC_STANDARD_FLAGS;
-  ibv_cq_ex* cq = ibv_create_cq_ex(context.get(), &attr);
-  ASSERT_NE(cq, nullptr);
-  ibv_poll_cq_attr poll_attr = {};
-  EXPECT_EQ(ibv_start_poll(cq, &poll_attr), ENOENT);
-  PdPtr pd(ibv_alloc_pd(context.get()));
-  QpPtr qp = make_qp(pd.get(), ibv_cq_ex_to_cq(cq));
-  ASSERT_NE(qp, nullptr);
-  ibv_qp_attr error = {};
-  error.qp_state = IBV_QPS_ERR;
-  ASSERT_EQ(ibv_modify_qp(qp.get(), &error, IBV_QP_STATE), 0);
-  for (uint64_t id : {5, 6}) {
-    ibv_recv_wr recv = {};
-    recv.wr_id = id;
-    ibv_recv_wr* bad = nullptr;
-    ASSERT_EQ(ibv_post_recv(qp.get(), &recv, &bad), 0);
-  }
-  ASSERT_EQ(ibv_start_poll(cq, &poll_attr), 0);
-  EXPECT_EQ(cq->wr_id, 5u);
-  EXPECT_EQ(cq->status, IBV_WC_WR_FLUSH_ERR);
-  EXPECT_EQ(ibv_wc_read_qp_num(cq), qp->qp_num);
-  ASSERT_EQ(ibv_next_poll(cq), 0);
-  EXPECT_EQ(cq->wr_id, 6u);
-  EXPECT_EQ(ibv_next_poll(cq), ENOENT);
-  ibv_end_poll(cq);
-  qp.reset();
-  EXPECT_EQ(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
-}
-
 TEST(Fork, ChildExits_ParentContinues) {
   Pair pair;
   pid_t child = fork();
