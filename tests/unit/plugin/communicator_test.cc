@@ -56,18 +56,6 @@ TEST(Communicator, TrafficClass_GivesTheServiceLevelAndYieldsToTheProcesss) {
   }
 }
 
-TEST(Communicator, TrafficClassTooLarge_IsIgnoredWithAWarningThatNamesTheField) {
-  for (int bad : {256, 1 << 30}) {
-    RecordedLog log;
-    EXPECT_EQ(options_of({}, bad).traffic_class, std::nullopt);
-    EXPECT_EQ(options_of({}, bad).service_level, std::nullopt);
-    ASSERT_FALSE(log.lines().empty()) << bad;
-    EXPECT_TRUE(transport::contains(log.lines()[0], "WARN NET/GDR : the traffic class"));
-    EXPECT_TRUE(transport::contains(log.lines()[0], std::to_string(bad)));
-    EXPECT_TRUE(transport::contains(log.lines()[0], "ncclConfig_t::trafficClass"));
-  }
-}
-
 TEST(OpenCommunicators, Closed_StaysUntilNoneIsOpen) {
   OpenCommunicators all;
   Communicator* parent = all.open(make_communicator({}, with_class(-1, 1)));

@@ -44,16 +44,5 @@ TEST(CurrentOperation, Announcement_IsNamed) {
   EXPECT_EQ(CurrentOperation().to_string(), "");
 }
 
-TEST(CurrentOperation, LastAnnouncement_Counts) {
-  abi::ncclNetAttr_v11_t attributes{};
-  attributes.op = 1u << 4;
-  attributes.algo = attributes.proto = kUndefined;
-  CurrentOperation operation;
-  operation.set(attributes);
-  attributes.op = 1u << 2;
-  operation.set(attributes);
-  EXPECT_EQ(operation.to_string(), "AllGather");
-}
-
 }  // namespace
 }  // namespace gdr::plugin

@@ -23,22 +23,6 @@ DeviceProperties properties_of(DeviceTable* table, int index) {
   return properties;
 }
 
-TEST(DeviceTable, Facts_AreReportedAsTheyAre) {
-  DeviceFacts facts = device("mlx5_0", 1, 0xabc);
-  facts.pci_path = "/sys/devices/pci0000:3a/0000:3b:00.0";
-  facts.speed_mbps = 400000;
-  DeviceTable table({facts});
-  DeviceProperties properties = properties_of(&table, 0);
-  EXPECT_STREQ(properties.name, "mlx5_0");
-  EXPECT_STREQ(properties.pci_path, "/sys/devices/pci0000:3a/0000:3b:00.0");
-  EXPECT_EQ(properties.guid, 0xabcu);
-  EXPECT_EQ(properties.port, 1);
-  EXPECT_EQ(properties.speed_mbps, 400000);
-  EXPECT_EQ(properties.latency_us, 0);
-  EXPECT_EQ(properties.max_recvs, abi::kMaxRecvs);
-  EXPECT_GT(properties.max_comms, 0);
-}
-
 // NCCL plans with the speed, and divides by it.
 TEST(DeviceTable, UnknownSpeed_IsReportedAs10Gbps) {
   DeviceTable table({device("mlx5_0", 1, 1)});

@@ -3,8 +3,6 @@
 #include "plugin/net_adapter.h"
 
 #include <gmock/gmock.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <limits>
 #include <span>
@@ -18,62 +16,11 @@ namespace {
 
 using ::testing::SizeIs;
 
-char g_name[] = "mlx5_0:2";
-char g_path[] = "/sys/devices/pci0000:3a/0000:3b:00.0";
-
 DeviceProperties device_properties() {
   DeviceProperties device{};
-  device.name = g_name;
-  device.pci_path = g_path;
-  device.guid = 0xabcdef;
   device.pointer_support = abi::kPtrHost | abi::kPtrCuda | abi::kPtrDmaBuf;
-  device.speed_mbps = 400000;
-  device.port = 2;
-  device.latency_us = 1.5f;
-  device.max_comms = 1000;
-  device.max_recvs = abi::kMaxRecvs;
-  device.max_p2p_bytes = size_t{128} << 30;
-  device.rail = 3;
-  device.plane = 1;
   device.part_count = 1;
-  device.parts[0] = 5;
   return device;
-}
-
-TEST(FillCommon, Properties_AreThoseOfTheDevice) {
-  abi::ncclNetProperties_v6_t props;
-  std::memset(&props, 0xff, sizeof(props));
-  fill_common(device_properties(), &props);
-  EXPECT_EQ(props.name, g_name);
-  EXPECT_EQ(props.pciPath, g_path);
-  EXPECT_EQ(props.guid, 0xabcdefu);
-  EXPECT_EQ(props.ptrSupport, 7);
-  EXPECT_EQ(props.speed, 400000);
-  EXPECT_EQ(props.port, 2);
-  EXPECT_EQ(props.latency, 1.5f);
-  EXPECT_EQ(props.maxComms, 1000);
-  EXPECT_EQ(props.maxRecvs, 8);
-}
-
-// What NCCL reads and the plugin does not set is zero, whatever was there.
-TEST(FillCommon, FieldsOfLaterVersions_AreZero) {
-  abi::ncclNetProperties_v12_t props;
-  std::memset(&props, 0xff, sizeof(props));
-  fill_common(device_properties(), &props);
-  EXPECT_EQ(props.regIsGlobal, 0);
-  EXPECT_EQ(props.forceFlush, 0);
-  EXPECT_EQ(props.netDeviceType, abi::kDeviceHost);
-  EXPECT_EQ(props.vProps.ndevs, 0);
-}
-
-TEST(FillSizes, DeviceIsItsOwnVirtualDevice) {
-  abi::ncclNetProperties_v9_t props{};
-  fill_sizes(device_properties(), &props);
-  EXPECT_EQ(props.vProps.ndevs, 1);
-  EXPECT_EQ(props.vProps.devs[0], 5);
-  EXPECT_EQ(props.maxP2pBytes, size_t{128} << 30);
-  EXPECT_EQ(props.maxCollBytes, abi::kAssumedCollBytes);
-  EXPECT_EQ(props.forceFlush, 0);
 }
 
 TEST(FillSizes, MergedDevice_NamesAsManyPartsAsTheTableHasRoomFor) {
@@ -160,20 +107,6 @@ TYPED_TEST(DataPath, NumberOfBuffersOutOfRange_IsInvalidAndOverwritesTheRequest)
   }
 }
 
-// NCCL calls again where the request is null, and takes another value for a request.
-TYPED_TEST(DataPath, CallAgain_OverwritesTheRequest) {
-  void* request = this->marker();
-  ASSERT_EQ(this->post_send(&request), abi::ncclSuccess) << "no receive is posted";
-  EXPECT_EQ(request, nullptr);
-  for (int i = 0; i < abi::kMaxRequests; ++i) {
-    ASSERT_EQ(this->post_receive(&request), abi::ncclSuccess);
-    ASSERT_NE(request, nullptr);
-  }
-  request = this->marker();
-  ASSERT_EQ(this->post_receive(&request), abi::ncclSuccess) << "all requests are in use";
-  EXPECT_EQ(request, nullptr);
-}
-
 TYPED_TEST(DataPath, FailedConnection_IsAnErrorAndOverwritesTheRequest) {
   this->pair_.sender->connection().fail(Code::kRemote, "the cable was cut");
   this->pair_.receiver->connection().fail(Code::kRemote, "the cable was cut");
@@ -198,25 +131,6 @@ TYPED_TEST(DataPath, MoreFlushesThanThereMayBe_IsAnErrorAndOverwritesTheRequest)
   }
   EXPECT_EQ(result, abi::ncclInvalidUsage);
   EXPECT_EQ(request, nullptr);
-}
-
-// Its verbs calls would reach the parent's queue pairs and memory.
-TYPED_TEST(DataPath, ForkedChild_ClosesAndFreesNothingOfItsParents) {
-  const pid_t child = fork();
-  if (child == 0) {
-    const fake_verbs::LiveObjects before = this->pair_.verbs.live();
-    void* memory = this->from_.memory.release();
-    const bool succeeded =
-        this->net().deregMr(this->sender(), memory) == abi::ncclSuccess &&
-        this->net().closeSend(static_cast<transport::Comm*>(this->pair_.sender.release())) ==
-            abi::ncclSuccess &&
-        this->net().closeRecv(static_cast<transport::Comm*>(this->pair_.receiver.release())) ==
-            abi::ncclSuccess;
-    _exit(succeeded && this->pair_.verbs.live() == before ? 0 : 1);
-  }
-  int status = -1;
-  waitpid(child, &status, 0);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
 }
 
 // As size_t it is more than any buffer has.

@@ -68,18 +68,6 @@ TEST_F(ProfilerTest, Start_DescribesTheWorkAsNcclsIbTransportDoes) {
   EXPECT_EQ(g_nccl.description.qp.length, 4096u);
 }
 
-TEST_F(ProfilerTest, Completion_StopsThatEvent) {
-  observer.completed(observer.context, &event);
-  ASSERT_EQ(g_nccl.calls.size(), 1u);
-  EXPECT_EQ(g_nccl.calls[0].event, &event);
-  EXPECT_EQ(g_nccl.calls[0].type, 1);
-}
-
-TEST_F(ProfilerTest, NullPhandle_NcclIsNotCalled) {
-  EXPECT_EQ(start(nullptr), nullptr);
-  EXPECT_TRUE(g_nccl.calls.empty());
-}
-
 TEST_F(ProfilerTest, NoEventOrAnError_IsNoEvent) {
   EXPECT_EQ(start(&phandle), nullptr);
   g_nccl.starts = &event;

@@ -86,21 +86,6 @@ TEST_F(StatsFileTest, FilesOfOthers_AreLeftAlone) {
   EXPECT_EQ(collected().size(), 5u) << "the 7 has no lock file";
 }
 
-TEST_F(StatsFileTest, FolderIsMissing_ErrorNamesItAndTheFixAndItWorksOnceItIsThere) {
-  const fs::path missing = folder.path() / "missing";
-  StatsFile file(missing);
-  const Status status = write(file);
-  ASSERT_FALSE(status);
-  EXPECT_EQ(status.error().sys_errno, ENOENT);
-  EXPECT_THAT(status.error().text, HasSubstr("Fix: create the folder on every node (mkdir -p " +
-                                             missing.string() + ")"));
-  std::ofstream(missing) << "";
-  EXPECT_EQ(write(file).error().sys_errno, ENOTDIR);
-  fs::remove(missing);
-  fs::create_directory(missing);
-  EXPECT_TRUE(write(file));
-}
-
 // Root may write everywhere, so that another user tries.
 TEST_F(StatsFileTest, FolderOfAnotherUser_ErrorNamesTheFix) {
   const bool is_root = geteuid() == 0;
