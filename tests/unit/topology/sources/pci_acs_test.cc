@@ -61,41 +61,5 @@ TEST(ParseAcs, ListWithABadPointer_IsUnknown) {
   }
 }
 
-class PciAcs : public MadeSysfs {
- protected:
-  fs::path function(const std::string& path) { return root_ / device(path, "pci"); }
-};
-
-constexpr char kUpstream[] = "pci0000:17/0000:17:01.0/0000:18:00.0";
-
-TEST_F(PciAcs, ReadAcs_IsThatOfTheConfigFile) {
-  fs::path port = function(std::string(kUpstream) + "/0000:19:00.0");
-  EXPECT_FALSE(read_acs(port).known);
-  write(port / "config", config_with_acs(0x1d));
-  EXPECT_TRUE(read_acs(port).redirects());
-  write(port / "config", config_with_acs(0x1d).substr(0, 64));
-  EXPECT_FALSE(read_acs(port).known);
-}
-
-TEST_F(PciAcs, TurningPorts_SharedSwitch_AreItsDownstreamPorts) {
-  using Paths = std::vector<fs::path>;
-  function(kUpstream);
-  fs::path one = function(std::string(kUpstream) + "/0000:19:00.0");
-  fs::path other = function(std::string(kUpstream) + "/0000:19:01.0");
-  EXPECT_EQ(turning_ports(one / "0000:1a:00.0", other / "0000:1b:00.0"), (Paths{one, other}));
-  // A switch below the switch, and functions of the switch itself.
-  fs::path lower = function(std::string(kUpstream) + "/0000:19:00.0/0000:1a:00.0/0000:1b:00.0");
-  EXPECT_EQ(turning_ports(lower / "0000:1c:00.0", other / "0000:1d:00.0"), (Paths{one, other}));
-  fs::path own = function(std::string(kUpstream) + "/0000:19:02.0");
-  EXPECT_EQ(turning_ports(one / "0000:1a:00.0", own), Paths{one});
-  EXPECT_TRUE(turning_ports(own, own).empty());
-}
-
-TEST_F(PciAcs, TurningPorts_NoSharedSwitch_AreNone) {
-  fs::path one = function("pci0000:17/0000:17:01.0"), other = function("pci0000:17/0000:17:02.0");
-  EXPECT_TRUE(turning_ports(one / "0000:18:00.0", other / "0000:19:00.0").empty());
-  EXPECT_TRUE(turning_ports(one / "0000:18:00.0", "").empty());
-}
-
 }  // namespace
 }  // namespace gdr::topology
