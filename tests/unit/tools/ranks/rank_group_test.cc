@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,28 +14,11 @@
 namespace gdr::tools {
 namespace {
 using testing::ElementsAre;
-using testing::HasSubstr;
-using End = RankOutcome::End;
 
 GroupSpec group(int ranks, double patience = 20) {
   GroupSpec spec = local_group(ranks);
   spec.patience_seconds = patience;
   return spec;
-}
-
-TEST(RankGroup, Allgather_GivesAllBytesInRankOrder) {
-  auto outcomes = run_group(group(4), [](Rank& rank) {
-    for (int round = 0; round < 50; ++round) {
-      std::string mine = std::to_string(rank.rank() * 1000 + round);
-      auto all = rank.allgather("test", mine);
-      for (int i = 0; i < 4; ++i) {
-        if (!all || (*all)[i] != std::to_string(i * 1000 + round)) return 1;
-      }
-    }
-    return 0;
-  });
-  ASSERT_TRUE(outcomes);
-  for (const RankOutcome& outcome : *outcomes) EXPECT_TRUE(outcome.well()) << describe(outcome);
 }
 
 TEST(RankGroup, RankThatDies_IsReportedAndEndsTheOthers) {
@@ -56,17 +38,6 @@ TEST(RankGroup, RankThatDies_IsReportedAndEndsTheOthers) {
   EXPECT_THAT(describe(causes(*outcomes).front()), HasSubstr("rank 1 was killed by signal 9"));
 }
 
-TEST(RankGroup, RankThatHangs_IsKilledWithItsState) {
-  auto outcomes = run_group(group(1, 0.2), [](Rank& rank) {
-    rank.board().set_state("inside a call");
-    for (;;) pause();
-    return 0;
-  });
-  ASSERT_TRUE(outcomes);
-  EXPECT_EQ(outcomes->front().end, End::kHung);
-  EXPECT_EQ(describe(outcomes->front()), "rank 0 hung while inside a call");
-}
-
 // As on a machine that was overloaded or stopped: the other rank did not run either.
 TEST(StallGuard, RankDidNotRunForItsPatience_GivesUpOnlyAfterFurtherPolls) {
   auto outcomes = run_group(group(1, 0.1), [](Rank& rank) {
@@ -81,15 +52,6 @@ TEST(StallGuard, RankDidNotRunForItsPatience_GivesUpOnlyAfterFurtherPolls) {
   });
   ASSERT_TRUE(outcomes);
   EXPECT_GE(outcomes->front().exit_code, 10);
-}
-
-TEST(RankGroup, SecondReport_DoesNotReplaceTheFirst) {
-  auto outcomes = run_group(group(1), [](Rank& rank) {
-    rank.board().set_report("cause");
-    rank.board().set_report("consequence");
-    return 1;
-  });
-  EXPECT_EQ(outcomes->front().report, "cause");
 }
 
 TEST(RankGroup, UnauthenticatedPeersOnTheRootsPort_AreDropped) {
