@@ -87,34 +87,7 @@ struct Scan : testing::Test {
       std::this_thread::sleep_for(pause);
     }
   }
-
-  // Connects 200 times to each receiver. Returns those connections that stay open.
-  std::vector<UniqueFd> scan_all() const {
-    std::vector<UniqueFd> held;
-    for (const Pair& pair : pairs) {
-      for (int i = 0; i < 200; ++i) {
-        UniqueFd fd = connect_to(pair.handle);
-        if (i % 20 == 0) held.push_back(std::move(fd));
-      }
-    }
-    return held;
-  }
 };
-
-// The hellos are there, and 200 others behind each, before the receivers' thread comes to them.
-TEST_F(Scan, TwoHundredAtOnceBehindEveryHello_AllConnect) {
-  for (int round = 0; round < 10; ++round) {
-    for (Pair& pair : pairs) ASSERT_NO_FATAL_FAILURE(step_sender(pair));
-  }
-  const std::vector<UniqueFd> held = scan_all();
-  connect_all(0, kConnections, std::chrono::milliseconds(0));
-}
-
-// The same before the senders begin.
-TEST_F(Scan, TwoHundredAtOnceBeforeEverySender_AllConnect) {
-  const std::vector<UniqueFd> held = scan_all();
-  connect_all(0, kConnections, std::chrono::milliseconds(0));
-}
 
 // 1,000 connections a second, for as long as eight after eight connections are set up: bursts of 80
 // at one port after the other of those eight, which is more than a listener keeps pending. The

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -14,6 +15,7 @@
 namespace gdr::tools {
 namespace {
 using testing::ElementsAre;
+using testing::HasSubstr;
 
 GroupSpec group(int ranks, double patience = 20) {
   GroupSpec spec = local_group(ranks);
