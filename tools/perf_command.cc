@@ -10,7 +10,6 @@
 #include "tools/common/sizes.h"
 #include "tools/net/named_device.h"
 #include "tools/net/plugin_loader.h"
-#include "tools/perf/element.h"
 #include "tools/perf/options.h"
 #include "tools/ranks/rank_group.h"
 
@@ -96,7 +95,6 @@ Status check_options(const PerfOptions& o) {
   auto sizes = size_sweep(o.begin, o.end, o.factor);
   if (!sizes) return forward_error(sizes);
   if (o.end > abi::kMaxNetBytes) return fail(Code::kInvalidArgument, "--end: at most 1T");
-  if (auto element = find_element(o.dtype); !element) return forward_error(element);
   if (o.group > 1 && o.test != "bw") {
     return fail(Code::kInvalidArgument, "--group: only with --test bw. Fix: add --test bw");
   }
@@ -195,8 +193,6 @@ void add_all_reduce(CLI::App* perf) {
   command->get_option("--memory")->description("Memory of the data: host alone");
   command->add_option("--ranks,--nranks", options->ranks, "Number of ranks")
       ->check(CLI::Range(2, 1024))
-      ->capture_default_str();
-  command->add_option("--dtype", options->dtype, "float32, float64 or int32")
       ->capture_default_str();
   command->add_option("--channels", options->channels, "Rings, each with its own connections")
       ->check(CLI::Range(1, 64))

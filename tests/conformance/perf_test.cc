@@ -90,13 +90,12 @@ TEST_P(PerfTable, AllReduce_GivesTheRightSumsAndPrintsTheVersion) {
 INSTANTIATE_TEST_SUITE_P(Perf, PerfTable, testing::Values(6, 7, 8, 9, 10, 11, 12),
                          testing::PrintToStringParamName());
 
-class EveryRing : public testing::TestWithParam<std::tuple<const char*, const char*>> {};
+class EveryRing : public testing::TestWithParam<int> {};
 
 TEST_P(EveryRing, OddSizes_GiveTheRightSumsEverywhere) {
-  auto [ranks, dtype] = GetParam();
   const json report =
-      report_of("all_reduce", {"--ranks", ranks, "--dtype", dtype, "-b", "8", "-e", "1000000", "-f",
-                               "5", "-n", "2", "-w", "1", "--slice", "16K"});
+      report_of("all_reduce", {"--ranks", std::to_string(GetParam()), "-b", "8", "-e", "1000000",
+                               "-f", "5", "-n", "2", "-w", "1", "--slice", "16K"});
   EXPECT_EQ(report["wrong"], 0);
   ASSERT_EQ(report["results"].size(), 8u);
   for (const json& row : report["results"]) {
@@ -105,13 +104,8 @@ TEST_P(EveryRing, OddSizes_GiveTheRightSumsEverywhere) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Shapes, EveryRing,
-                         testing::Combine(testing::Values("2", "3", "4"),
-                                          testing::Values("float32", "int32", "float64")),
-                         [](const auto& shape) {
-                           return std::string(std::get<0>(shape.param)) + "_ranks_" +
-                                  std::get<1>(shape.param);
-                         });
+INSTANTIATE_TEST_SUITE_P(Shapes, EveryRing, testing::Values(2, 3, 4),
+                         testing::PrintToStringParamName());
 
 // A run that succeeds, and texts that it prints.
 struct Printed {
@@ -223,7 +217,6 @@ TEST(Perf, UnusableArguments_GiveTheirExitCodesAndWhatFits) {
       {{"perf"}, 2, "Fix: nccl-gdr perf --help lists the subcommands"},
       {{"perf", "allreduce"}, 2, "perf allreduce; the subcommands are sendrecv, all_reduce\n"},
       {{"perf", "all_reduce", "-b", "64", "-e", "8"}, 2},
-      {{"perf", "all_reduce", "--dtype", "half"}, 2},
       {{"perf", "all_reduce", "--memory", "host,cuda:0"}, 2, "all_reduce_perf of nccl-tests"},
       {{"perf", "sendrecv", "--memory", "host,"}, 2, "--memory: "},
       {{"perf", "all_reduce", "-b", "1X"}, 2, "1X is not a size: give a number of bytes"},

@@ -28,8 +28,8 @@ double microseconds_since(Clock::time_point start) {
 // One rank's run over all sizes.
 class AllReduce : Measurement {
  public:
-  AllReduce(Rank& rank, const PerfOptions& options, RankSetup setup, const Element& element)
-      : Measurement(rank, options, std::move(setup)), element_(element) {}
+  AllReduce(Rank& rank, const PerfOptions& options, RankSetup setup)
+      : Measurement(rank, options, std::move(setup)) {}
 
   Status open();
   Status sweep(const std::vector<size_t>& sizes);
@@ -44,7 +44,6 @@ class AllReduce : Measurement {
   Status measure(size_t count, bool in_place, Sample* mine);
   void note(const AllReduceRow& row);
 
-  const Element& element_;
   std::optional<Ring> ring_;
   uint64_t wrong_ = 0;
   double bus_bandwidth_sum_ = 0;
@@ -53,7 +52,7 @@ class AllReduce : Measurement {
 };
 
 Status AllReduce::open() {
-  auto ring = Ring::open(rank_, setup_, options_, element_);
+  auto ring = Ring::open(rank_, setup_, options_);
   if (!ring) return forward_error(ring);
   ring_.emplace(std::move(*ring));
   return {};
@@ -63,16 +62,15 @@ Status AllReduce::open() {
 // earlier one, which might still be in the buffers.
 Result<Sample> AllReduce::verify(size_t count, bool in_place) {
   uint64_t seed = mix64(options_.seed + rows_.size()) ^ count << 1 ^ (in_place ? 1 : 0);
-  size_t bytes = count * element_.bytes;
-  char* guard = ring_->output() + bytes;
-  std::memset(ring_->output(), 0xff, bytes);
-  element_.fill(in_place ? ring_->output() : ring_->input(), count, seed, rank_.rank());
+  char* guard = reinterpret_cast<char*>(ring_->output() + count);
+  std::memset(ring_->output(), 0xff, count * kElementBytes);
+  fill_elements(in_place ? ring_->output() : ring_->input(), count, seed, rank_.rank());
   std::memset(guard, kGuardValue, kGuardBytes);
   Sample mine;
   const Clock::time_point start = Clock::now();
   if (Status done = ring_->all_reduce(count, in_place); !done) return forward_error(done);
   mine.microseconds = microseconds_since(start);
-  mine.wrong = element_.count_wrong(ring_->output(), count, seed, rank_.nranks());
+  mine.wrong = count_wrong_elements(ring_->output(), count, seed, rank_.nranks());
   for (size_t i = 0; i < kGuardBytes; ++i) mine.wrong += guard[i] != kGuardValue;
   return mine;
 }
@@ -81,14 +79,14 @@ Result<Sample> AllReduce::verify(size_t count, bool in_place) {
 Status AllReduce::measure(size_t count, bool in_place, Sample* mine) {
   // Repeated in-place sums of other values would overflow to infinity, and arithmetic on infinities
   // or denormal numbers may run at another speed than on zeroes.
-  std::memset(ring_->output(), 0, count * element_.bytes);
-  std::memset(ring_->input(), 0, count * element_.bytes);
+  std::memset(ring_->output(), 0, count * kElementBytes);
+  std::memset(ring_->input(), 0, count * kElementBytes);
   CpuPin pin(setup_.cpu);
   Status done;
   for (size_t i = 0; done && i < options_.warmup; ++i) done = ring_->all_reduce(count, in_place);
   if (done) done = rank_.barrier("timed all-reduces start");
-  rank_.board().set_state(fmt::format("all-reducing {}", human_bytes(count * element_.bytes)));
-  size_t times = iterations(count * element_.bytes, kByteBudget, 5, 20);
+  rank_.board().set_state(fmt::format("all-reducing {}", human_bytes(count * kElementBytes)));
+  size_t times = iterations(count * kElementBytes, kByteBudget, 5, 20);
   const Clock::time_point start = Clock::now();
   for (size_t i = 0; done && i < times; ++i) done = ring_->all_reduce(count, in_place);
   mine->microseconds = microseconds_since(start) / static_cast<double>(times);
@@ -119,13 +117,13 @@ Result<AllReduceTiming> AllReduce::run(size_t count, bool in_place) {
 }
 
 Status AllReduce::one_size(size_t bytes) {
-  size_t count = bytes / element_.bytes;
+  size_t count = bytes / kElementBytes;
   rank_.board().set_state(fmt::format("verifying an all-reduce of {}", human_bytes(bytes)));
   auto out_of_place = run(count, false);
   if (!out_of_place) return forward_error(out_of_place);
   auto in_place = run(count, true);
   if (!in_place) return forward_error(in_place);
-  note(AllReduceRow{count * element_.bytes, count, element_.name, rank_.nranks(), *out_of_place,
+  note(AllReduceRow{count * kElementBytes, count, kElementType, rank_.nranks(), *out_of_place,
                     *in_place});
   return {};
 }
@@ -178,7 +176,7 @@ Status AllReduce::finish() {
                                      options_.until.empty() ? "sizes" : "rows", wrong_)
                        : "# nothing checked (--no-check)");
   return write_report({{"tool", "all_reduce"},
-                       {"dtype", element_.name},
+                       {"dtype", kElementType},
                        {"channels", options_.channels},
                        {"results", rows_},
                        {"average_busbw_gb_s", average},
@@ -188,7 +186,7 @@ Status AllReduce::finish() {
 
 int run_all_reduce(Rank& rank, const PerfOptions& options) {
   auto measure = [&](RankSetup setup) -> Result<uint64_t> {
-    AllReduce run(rank, options, std::move(setup), **find_element(options.dtype));
+    AllReduce run(rank, options, std::move(setup));
     Status done = run.open();
     if (done) done = run.sweep(*size_sweep(options.begin, options.end, options.factor));
     if (done) done = run.finish();

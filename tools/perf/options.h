@@ -46,7 +46,6 @@ struct PerfOptions {
   size_t group = 1;           // messages of one receive
 
   // all_reduce
-  std::string dtype = "float32";
   size_t channels = 2;
   std::vector<int> rails;     // channel c uses rails[c mod size]; empty: the rank's device
   size_t slice = 256u << 10;  // largest message in bytes

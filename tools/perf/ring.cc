@@ -38,10 +38,10 @@ Result<bool> RingChannel::post_receive() {
   const size_t index = receives_.posted();
   if (index == plan_->recv.size() || receives_.in_flight() >= depth_) return false;
   const Slice& slice = plan_->recv[index];
-  size_t width = operands_->element->bytes;
-  void* into = slice.reduce ? staged(index) : operands_->output + slice.first * width;
+  void* into = operands_->output + slice.first;
+  if (slice.reduce) into = staged(index);
   void* mr = slice.reduce ? staging_.mr : operands_->output_recv_mr;
-  size_t size = slice.count * width;
+  size_t size = slice.count * kElementBytes;
   int tag = 0;
   void* phandle = nullptr;  // no profiler
   void* request = nullptr;
@@ -57,7 +57,7 @@ Result<bool> RingChannel::test_receive() {
   auto done = receives_.test(net_, &size);
   if (!done || !*done) return done;
   const Slice& slice = plan_->recv[index];
-  size_t expected = slice.count * operands_->element->bytes;
+  size_t expected = slice.count * kElementBytes;
   if (static_cast<size_t>(size) != expected) {
     return fail(Code::kInternal,
                 fmt::format("message {} has {} bytes instead of {}", index, size, expected));
@@ -70,9 +70,8 @@ Result<bool> RingChannel::test_receive() {
 // into the output.
 void RingChannel::consume(const Slice& slice, size_t index) {
   if (!slice.reduce) return;
-  size_t at = slice.first * operands_->element->bytes;
-  operands_->element->add(operands_->output + at, operands_->input + at, staged(index),
-                          slice.count);
+  add_elements(operands_->output + slice.first, operands_->input + slice.first,
+               reinterpret_cast<const float*>(staged(index)), slice.count);
 }
 
 Result<bool> RingChannel::post_send() {
@@ -81,12 +80,11 @@ Result<bool> RingChannel::post_send() {
   bool own = index < plan_->own_sends;
   if (!own && index - plan_->own_sends >= receives_.completed()) return false;
   const Slice& slice = plan_->send[index];
-  size_t width = operands_->element->bytes;
-  char* from = (own ? operands_->input : operands_->output) + slice.first * width;
+  float* from = (own ? operands_->input : operands_->output) + slice.first;
   void* mr = own ? operands_->input_send_mr : operands_->output_send_mr;
   void* request = nullptr;
   abi::ncclResult_t result =
-      net_.isend(send_comm_, from, slice.count * width, 0, mr, nullptr, &request);
+      net_.isend(send_comm_, from, slice.count * kElementBytes, 0, mr, nullptr, &request);
   if (result != abi::ncclSuccess) return entry_failed("isend", index, result);
   return sends_.push(request);
 }
@@ -103,14 +101,13 @@ std::string RingChannel::waiting_for() const {
       receives_.in_flight(), sends_.in_flight());
 }
 
-Ring::Ring(Rank& rank, Net& net, const PerfOptions& options, const Element& element)
-    : rank_(&rank), net_(&net), options_(&options), element_(&element) {
+Ring::Ring(Rank& rank, Net& net, const PerfOptions& options)
+    : rank_(&rank), net_(&net), options_(&options) {
   yield_every_ = StallGuard::yield_interval(options.root.empty() ? rank.nranks() : 1);
 }
 
-Result<Ring> Ring::open(Rank& rank, const RankSetup& setup, const PerfOptions& options,
-                        const Element& element) {
-  Ring ring(rank, setup.net(), options, element);
+Result<Ring> Ring::open(Rank& rank, const RankSetup& setup, const PerfOptions& options) {
+  Ring ring(rank, setup.net(), options);
   std::vector<LinkSpec> specs;
   int n = rank.nranks();
   for (int r = 0; r < n; ++r) {
@@ -169,11 +166,10 @@ void Ring::plan(size_t count, bool in_place) {
     Channel& channel = channels_[c];
     if (count != planned_count_) {
       ElementRange part =
-          part_of({0, count}, channels_.size(), c, kChannelGrainBytes / element_->bytes);
+          part_of({0, count}, channels_.size(), c, kChannelGrainBytes / kElementBytes);
       channel.plan =
-          make_ring_plan(part, rank_->rank(), rank_->nranks(), options_->slice / element_->bytes);
+          make_ring_plan(part, rank_->rank(), rank_->nranks(), options_->slice / kElementBytes);
     }
-    channel.operands.element = element_;
     channel.operands.input = in_place ? output() : input();
     channel.operands.input_send_mr =
         in_place ? channel.output_send.get() : channel.input_send.get();

@@ -16,9 +16,8 @@ namespace gdr::tools {
 
 // The vectors of one all-reduce. input and output may be the same memory.
 struct RingOperands {
-  const Element* element = nullptr;
-  char* input = nullptr;
-  char* output = nullptr;
+  float* input = nullptr;
+  float* output = nullptr;
   void* input_send_mr = nullptr;   // registered with the send comm
   void* output_send_mr = nullptr;  // registered with the send comm
   void* output_recv_mr = nullptr;  // registered with the receive comm
@@ -75,11 +74,10 @@ class RingChannel {
 class Ring {
  public:
   // Connects this rank with its neighbours and registers its memory. All ranks call this together.
-  static Result<Ring> open(Rank& rank, const RankSetup& setup, const PerfOptions& options,
-                           const Element& element);
+  static Result<Ring> open(Rank& rank, const RankSetup& setup, const PerfOptions& options);
 
-  char* input() const { return input_->data(); }
-  char* output() const { return output_->data(); }
+  float* input() const { return reinterpret_cast<float*>(input_->data()); }
+  float* output() const { return reinterpret_cast<float*>(output_->data()); }
 
   // Sums `count` elements over all ranks into output(), from input() or, in place, from output().
   Status all_reduce(size_t count, bool in_place);
@@ -93,14 +91,13 @@ class Ring {
     RingOperands operands;
   };
 
-  Ring(Rank& rank, Net& net, const PerfOptions& options, const Element& element);
+  Ring(Rank& rank, Net& net, const PerfOptions& options);
   Status open_channel(size_t index);
   void plan(size_t count, bool in_place);
 
   Rank* rank_;
   Net* net_;
   const PerfOptions* options_;
-  const Element* element_;
   Links links_;
   std::unique_ptr<Buffer> input_;
   std::unique_ptr<Buffer> output_;
