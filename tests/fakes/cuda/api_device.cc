@@ -49,12 +49,6 @@ constexpr fake_cuda::Hooks kHooks{
     .live_handles = []() -> unsigned long { return fake_cuda::device_memory().live_handles(); },
     .view =
         [](cuda::DevicePtr address) { return fake_cuda::device_memory().view("view", address, 1); },
-    .peer_enabled =
-        [](int device, int peer) {
-          std::lock_guard<std::mutex> lock(primary(device)->mutex);
-          return primary(device)->friends.count(primary(peer)) != 0;
-        },
-    .stream_operations = []() -> unsigned long { return switches().stream_operations; },
 };
 
 }  // namespace

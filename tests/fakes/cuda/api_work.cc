@@ -52,11 +52,6 @@ void delay() {
   if (microseconds != 0) std::this_thread::sleep_for(std::chrono::microseconds(microseconds));
 }
 
-void enqueue(cuda::Stream stream, std::function<void()> operation) {
-  ++switches().stream_operations;
-  stream->enqueue(std::move(operation));
-}
-
 // A GPU's memory is ordered by streams, and by what travels between processes, which
 // ThreadSanitizer cannot see; host memory stays checked.
 void copy(const Side& to, const Side& from, size_t bytes) {
@@ -71,14 +66,14 @@ void copy(const Side& to, const Side& from, size_t bytes) {
 
 void launch_copy(cuda::Stream stream, const Side& to, const Side& from, size_t bytes) {
   if (from.pageable && to.on_gpu && bytes <= kSetAside) {
-    enqueue(stream, [to, aside = std::vector<char>(from.bytes, from.bytes + bytes)] {
+    stream->enqueue([to, aside = std::vector<char>(from.bytes, from.bytes + bytes)] {
       delay();
       Side held{const_cast<char*>(aside.data()), false, true};
       copy(to, held, aside.size());
     });
     return;
   }
-  enqueue(stream, [to, from, bytes] {
+  stream->enqueue([to, from, bytes] {
     delay();
     copy(to, from, bytes);
   });
@@ -206,9 +201,8 @@ cuda::Rc cuStreamWriteValue64_v2(cuda::Stream stream, cuda::DevicePtr address, u
   if (flags != 0 || address % sizeof(uint64_t) != 0 || !pinned_memory().contains(word, 8)) {
     return cuda::kErrorInvalidValue;
   }
-  enqueue(stream, [word, value] {
-    std::atomic_ref<uint64_t>(*word).store(value, std::memory_order_release);
-  });
+  stream->enqueue(
+      [word, value] { std::atomic_ref<uint64_t>(*word).store(value, std::memory_order_release); });
   return cuda::kSuccess;
 }
 
@@ -232,7 +226,7 @@ cuda::Rc cuMemsetD8Async(cuda::DevicePtr address, unsigned char value, size_t by
   if (rc != cuda::kSuccess) return rc;
   void* view = device_memory().view("cuMemsetD8Async", address, bytes);
   if (view == nullptr) return cuda::kErrorInvalidValue;
-  enqueue(stream, [view, value, bytes] {
+  stream->enqueue([view, value, bytes] {
     delay();
     std::memset(view, value, bytes);
   });
@@ -264,7 +258,7 @@ cuda::Rc cuEventRecord(cuda::Event event, cuda::Stream stream) {
   if (rc != cuda::kSuccess) return rc;
   if (event->context != stream->context()) return cuda::kErrorInvalidHandle;
   uint64_t generation = ++event->recorded;
-  enqueue(stream, [completed = event->completed, generation] { *completed = generation; });
+  stream->enqueue([completed = event->completed, generation] { *completed = generation; });
   return cuda::kSuccess;
 }
 }

@@ -37,10 +37,6 @@ struct Hooks {
   // The address at which the CPU can read and write the device memory, whose own addresses fault;
   // null if the address is not device memory.
   void* (*view)(gdr::cuda::DevicePtr address);
-  // Whether the device's context has access to the peer's memory.
-  bool (*peer_enabled)(int device, int peer);
-  // How many copies, fills, writes and event records all streams have accepted so far.
-  unsigned long (*stream_operations)();
 };
 
 struct Driver {

@@ -10,54 +10,6 @@
 namespace softhca_test {
 namespace {
 
-constexpr size_t kBytes = (1 << 20) + 5;
-constexpr std::pair kPackets(1025u, 1025u);  // at both ends, with an MTU of 1024
-
-class MemoryKinds : public testing::TestWithParam<std::tuple<int, int>> {
- protected:
-  Pair pair_;
-  Memory local_{pair_.a, std::get<0>(GetParam()), kBytes};
-  Memory remote_{pair_.b, std::get<1>(GetParam()), kBytes};
-};
-
-TEST_P(MemoryKinds, Write_DataArrives) {
-  local_.fill(1);
-  ASSERT_EQ(status_of(pair_.a, Request(IBV_WR_RDMA_WRITE, local_.sge(), remote_)), IBV_WC_SUCCESS);
-  EXPECT_EQ(remote_.mismatch(1), kBytes);
-  EXPECT_EQ(pair_.numbers(), kPackets);
-}
-
-TEST_P(MemoryKinds, Send_DataArrivesBeforeReceiveCompletes) {
-  local_.fill(2);
-  ASSERT_EQ(pair_.b.recv(9, remote_.sge()), 0);
-  post(pair_.a, Request(IBV_WR_SEND, local_.sge()));
-  ibv_wc wc = pair_.b.wait();
-  ASSERT_EQ(wc.status, IBV_WC_SUCCESS);
-  EXPECT_EQ(wc.byte_len, kBytes);
-  EXPECT_EQ(wc.wr_id, 9u);
-  EXPECT_EQ(remote_.mismatch(2), kBytes);
-  EXPECT_EQ(pair_.a.wait().status, IBV_WC_SUCCESS);
-  EXPECT_EQ(pair_.numbers(), kPackets);
-}
-
-TEST_P(MemoryKinds, Read_DataComesBack) {
-  remote_.fill(3);
-  ASSERT_EQ(status_of(pair_.a, Request(IBV_WR_RDMA_READ, local_.sge(), remote_)), IBV_WC_SUCCESS);
-  EXPECT_EQ(local_.mismatch(3), kBytes);
-  EXPECT_EQ(pair_.numbers(), kPackets);
-}
-
-INSTANTIATE_TEST_SUITE_P(HostAndGpus, MemoryKinds,
-                         testing::Values(std::tuple(-1, 0), std::tuple(0, -1), std::tuple(0, 0),
-                                         std::tuple(0, 1), std::tuple(-1, -1)),
-                         [](const auto& ends) {
-                           auto name = [](int gpu) {
-                             return gpu < 0 ? "Host" : "Gpu" + std::to_string(gpu);
-                           };
-                           return name(std::get<0>(ends.param)) + "To" +
-                                  name(std::get<1>(ends.param));
-                         });
-
 // Two reads that are posted together, so that both would be in progress.
 TEST(Gpu, ReadsBeyondTheDepthOfOneEnd_WaitOrAreRefused) {
   for (auto [sent, answered, second] :

@@ -9,23 +9,6 @@
 namespace softhca_test {
 namespace {
 
-TEST(Write, AnySize_WritesExactlyThoseBytes) {
-  Buffers pair(70000);
-  pair.from.fill(3);
-  for (size_t bytes : {1, 7, 8, 9, 64, 4097, 65000}) {
-    std::fill(pair.to.bytes.begin(), pair.to.bytes.end(), 0);
-    post(pair.a, Request(IBV_WR_RDMA_WRITE, pair.from.sge(5, bytes), pair.to, 11));
-    ibv_wc wc = pair.a.wait();
-    EXPECT_EQ(wc.status, IBV_WC_SUCCESS);
-    EXPECT_EQ(wc.opcode, IBV_WC_RDMA_WRITE);
-    EXPECT_TRUE(std::equal(pair.from.bytes.begin() + 5, pair.from.bytes.begin() + 5 + bytes,
-                           pair.to.bytes.begin() + 11))
-        << bytes;
-    EXPECT_EQ(pair.to.bytes[10], 0);
-    EXPECT_EQ(pair.to.bytes[11 + bytes], 0);
-  }
-}
-
 TEST(WriteWithImm, ZeroBytes_CompletesReceive) {
   Pair pair;
   ASSERT_EQ(pair.b.recv_empty(77), 0);

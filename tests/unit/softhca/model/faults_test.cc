@@ -50,18 +50,6 @@ TEST_F(Configured, PortDownAfterBytes_EventThenNoAnswer) {
   EXPECT_EQ(write_nothing(pair.b), IBV_WC_RETRY_EXC_ERR);
 }
 
-TEST_F(Configured, PortDownThenUpInTime_TransferSurvives) {
-  use(R"({"faults": [
-      {"kind": "port_down", "device": "softhca0", "at_s": 0},
-      {"kind": "port_up", "device": "softhca0", "at_s": 0.3}]})");
-  Pair pair({.timeout = 20});
-  EXPECT_EQ(pair.a.wait_event(), IBV_EVENT_PORT_ERR);
-  post(pair.a, Request(IBV_WR_RDMA_WRITE, {}));
-  EXPECT_EQ(pair.a.wait_event(), IBV_EVENT_PORT_ACTIVE);
-  EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
-  EXPECT_EQ(link_downed(pair.a), "1");
-}
-
 TEST_F(Configured, PortReturns_QpsTakenThroughResetWorkAgain) {
   use(R"({"faults": [{"kind": "port_flap", "device": "softhca0", "down_ms": 30,
       "at_request": {"opcode": "write", "moment": "begun"}}]})");
@@ -135,17 +123,6 @@ TEST_F(Configured, FaultsFile_LinesAreFaultsAsTheyAreAppended) {
   EXPECT_EQ(write_nothing(pair.a), IBV_WC_RETRY_EXC_ERR);
   EXPECT_EQ(pair.a.wait_event(), IBV_EVENT_PORT_ERR);
   std::filesystem::remove(path);
-}
-
-TEST_F(Configured, QpErrorAfterBytes_FatalEventAndFlush) {
-  use(R"({"faults": [
-      {"kind": "qp_error", "device": "softhca0", "after_bytes": 1}]})");
-  Buffers pair(8, {}, {.device = 1});
-  ASSERT_EQ(pair.a.recv_empty(3), 0);
-  EXPECT_EQ(status_of(pair.a, pair.request()), IBV_WC_SUCCESS);
-  EXPECT_EQ(pair.a.wait_event(), IBV_EVENT_QP_FATAL);
-  EXPECT_EQ(pair.a.wait().status, IBV_WC_WR_FLUSH_ERR);
-  EXPECT_EQ(pair.b.state(), IBV_QPS_RTS);
 }
 
 TEST_F(Configured, RegistrationFault_FailsWithConfiguredErrno) {
@@ -245,27 +222,6 @@ TEST_F(Configured, RegistrationTime_HostAndGpuTakeAtLeastThatLong) {
     EXPECT_GE(Clock::now() - start, std::chrono::milliseconds(60)) << gpu;
     EXPECT_TRUE(memory.registered());
   }
-}
-
-TEST_F(Configured, RoceDevices_ReachEachOtherByGidOnly) {
-  use(R"({"devices": [{"link_layer": "Ethernet"},
-      {"link_layer": "Ethernet", "gids": ["::ffff:10.9.8.7"]}]})");
-  Endpoint a({.gid_index = 3});
-  Endpoint b({.device = 1, .gid_index = 3});
-  Address to_b = b.address();
-  EXPECT_EQ(to_b.lid, 0);
-  ibv_gid_entry entry = {};
-  ASSERT_EQ(ibv_query_gid_ex(b.context(), 1, 3, &entry, 0), 0);
-  EXPECT_EQ(entry.gid_type, uint32_t{IBV_GID_TYPE_ROCE_V2});
-  ibv_gid_entry table[16];
-  EXPECT_EQ(ibv_query_gid_table(b.context(), table, 16, 0), 4);
-  a.connect(to_b);
-  b.connect(a.address());
-  EXPECT_EQ(write_nothing(a), IBV_WC_SUCCESS);
-  Endpoint c({.gid_index = 3});
-  to_b.gid.raw[15] ^= 1;
-  c.connect(to_b);
-  EXPECT_EQ(write_nothing(c), IBV_WC_RETRY_EXC_ERR);
 }
 
 TEST_F(Configured, PciFunctionThatDoesNotExist_SysfsTreeIsCreated) {

@@ -74,14 +74,6 @@ TEST_F(DeviceFailure, Fatal_FlushesAndOnlyStopsQps) {
   EXPECT_EQ(pair_->a.to_init(), EIO);
 }
 
-TEST_F(DeviceFailure, Fatal_PeerGetsNoAnswerAndItsDeviceWorks) {
-  configure("device_fatal");
-  fail();
-  EXPECT_EQ(write_nothing(pair_->b), IBV_WC_RETRY_EXC_ERR);
-  Pair other({.device = 1}, {.device = 1});
-  EXPECT_EQ(write_nothing(other.a), IBV_WC_SUCCESS);
-}
-
 TEST_F(DeviceFailure, SilentFatal_NothingCompletes) {
   configure("device_fatal", R"(, "silent": true)");
   fail();

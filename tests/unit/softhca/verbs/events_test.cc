@@ -1,9 +1,7 @@
-// Completion channels, the extended CQ, and fork.
+// Completion channels and asynchronous events.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <poll.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <thread>
 
@@ -15,28 +13,6 @@ namespace {
 bool readable(ibv_comp_channel* channel, int timeout_ms) {
   pollfd fd = {channel->fd, POLLIN, 0};
   return poll(&fd, 1, timeout_ms) == 1;
-}
-
-TEST(Channel, ArmedThenCompletion_OneEvent) {
-  Pair pair({}, {.channel = true});
-  ASSERT_EQ(ibv_req_notify_cq(pair.b.cq(), 0), 0);
-  EXPECT_FALSE(readable(pair.b.channel(), 0));
-  ASSERT_EQ(pair.b.recv_empty(1), 0);
-  ASSERT_EQ(pair.b.recv_empty(2), 0);
-  std::thread sender([&] {
-    Request(IBV_WR_SEND, {}).post(pair.a.qp());
-    Request(IBV_WR_SEND, {}).post(pair.a.qp());
-  });
-  ibv_cq* cq = nullptr;
-  void* cq_context = nullptr;
-  ASSERT_EQ(ibv_get_cq_event(pair.b.channel(), &cq, &cq_context), 0);
-  sender.join();
-  EXPECT_EQ(cq, pair.b.cq());
-  EXPECT_EQ(cq_context, &pair.b);
-  ibv_ack_cq_events(cq, 1);
-  EXPECT_FALSE(readable(pair.b.channel(), 20)) << "not armed again";
-  EXPECT_EQ(pair.b.wait().wr_id, 1u);
-  EXPECT_EQ(pair.b.wait().wr_id, 2u);
 }
 
 TEST(Channel, ArmedForSolicited_OnlySolicitedSendsSignal) {
@@ -119,24 +95,6 @@ TEST(AsyncEvents, ReadWhileObjectsAreDestroyed_EachBelongsToALiveObject) {
   for (int i = 0; i < kRounds; ++i) provoke(make_qp(watched.pd(), watched.cq()).get());
   provoke(watched.qp());
   reader.join();
-}
-
-TEST(Fork, ChildExits_ParentContinues) {
-  Pair pair;
-  pid_t child = fork();
-  if (child == 0) {
-    // Calls of a child on its parent's objects must not have an effect in the parent.
-    ibv_close_device(pair.a.context());
-    exit(0);
-  }
-  int status = 0;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
-  Buffer from(pair.a, 8);
-  Buffer to(pair.b, 8);
-  from.fill(1);
-  EXPECT_EQ(status_of(pair.a, Request(IBV_WR_RDMA_WRITE, from.sge(), to)), IBV_WC_SUCCESS);
-  EXPECT_EQ(to.bytes, from.bytes);
 }
 
 }  // namespace

@@ -63,31 +63,6 @@ TEST_F(SetEce, UnsupportedOptions_AreNotAccepted) {
   EXPECT_EQ(options_of(b), kReduced);
 }
 
-// The order of a handshake: one end offers, the other accepts, the first takes what was accepted.
-TEST_F(SetEce, SameOptionsAtBothEnds_Connect) {
-  use(kDevices);
-  Endpoint a;
-  Endpoint b({.device = 1});
-  uint32_t offer = options_of(a);
-  ASSERT_EQ(b.to_init(), 0);
-  ASSERT_EQ(set_options(b, offer), 0);
-  ASSERT_EQ(b.to_rtr(a.address()), 0);
-  ASSERT_EQ(b.to_rts(), 0);
-  uint32_t accepted = options_of(b);
-  ASSERT_EQ(a.to_init(), 0);
-  ASSERT_EQ(set_options(a, accepted), 0);
-  ASSERT_EQ(a.to_rtr(b.address()), 0);
-  ASSERT_EQ(a.to_rts(), 0);
-  EXPECT_EQ(options_of(a), kReduced);
-  EXPECT_EQ(write_nothing(a), IBV_WC_SUCCESS);
-}
-
-TEST_F(SetEce, NeitherEndSetsAny_Connect) {
-  use(kDevices);
-  Pair pair({}, {.device = 3});
-  EXPECT_EQ(write_nothing(pair.a), IBV_WC_SUCCESS);
-}
-
 TEST_F(SetEce, OneEndOnly_NoAnswer) {
   use(kDevices);
   Endpoint a;
