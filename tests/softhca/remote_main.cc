@@ -34,23 +34,10 @@ class Commands {
       out << "ok";
     } else if (name == "mismatch") {
       out << memory_->mismatch(number(in));
-    } else if (name == "recv") {
-      out << endpoint_->recv(1, memory_->sge());
-    } else if (name == "wait") {
-      out << endpoint_->wait().status;
-    } else if (name == "write" || name == "write_imm") {
-      Request request(name == "write" ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_WRITE_WITH_IMM,
-                      memory_->sge());
-      in >> request.wr.wr.rdma.remote_addr >> request.wr.wr.rdma.rkey;
-      out << request.post(endpoint_->qp());
     } else if (name == "reset") {
       out << endpoint_->to_state(IBV_QPS_RESET);
-    } else if (name == "event") {
-      out << endpoint_->wait_event();
     } else if (name == "flood") {
       flood(in, out);
-    } else if (name == "state") {
-      out << endpoint_->state();
     } else {
       return false;
     }
