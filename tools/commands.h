@@ -70,9 +70,6 @@ std::string usual_statuses(const std::string& failed);
 // Returns the exit status.
 int run_command_line(int argc, char** argv, void (*add)(CLI::App& app) = &add_commands);
 
-// Returns the value of LD_LIBRARY_PATH that has `folder` in front of `path`, which may be empty.
-std::string with_folder_first(const std::string& folder, const std::string& path);
-
 // The output of `nccl-gdr env` for people and, with --json, for scripts.
 std::string env_text(const config::Description& description);
 std::string env_json(const config::Description& description);

@@ -92,18 +92,15 @@ void run(const WithSofthcaCommand& command, const CLI::App& app) {
     return;
   }
   warn_of_other_library();
-  const std::string path = with_folder_first(*folder, value_of("LD_LIBRARY_PATH"));
+  const std::string before = value_of("LD_LIBRARY_PATH");
+  // An empty entry would be the current folder.
+  const std::string path = before.empty() ? *folder : *folder + ":" + before;
   (void)setenv("LD_LIBRARY_PATH", path.c_str(), 1);
   if (!config.empty()) (void)setenv("SOFTHCA_CONFIG", config.c_str(), 1);
   run_program(app, words);
 }
 
 }  // namespace
-
-std::string with_folder_first(const std::string& folder, const std::string& path) {
-  // An empty entry would be the current folder.
-  return path.empty() ? folder : folder + ":" + path;
-}
 
 void add_with_softhca_command(CLI::App& app) {
   auto command = std::make_shared<WithSofthcaCommand>();

@@ -93,13 +93,6 @@ TEST_F(DoctorFrom, FileThatNcclRefuses_ExitsWith1AndNamesTheLine) {
   EXPECT_THAT(result.out, HasSubstr("tab.xml:4: NCCL refuses this as its topology file"));
 }
 
-TEST_F(DoctorFrom, SettingThatLeavesGpusWorseOff_IsNamedWithItsValue) {
-  setenv("NCCL_IB_HCA", "mlx5_0,mlx5_1", 1);
-  const Printed result = judge("--check rails --from " + known(kMachine));
-  unsetenv("NCCL_IB_HCA");
-  EXPECT_THAT(result.out, HasSubstr("NCCL_IB_HCA=mlx5_0,mlx5_1 leaves out mlx5_2:1, mlx5_3:1"));
-}
-
 TEST_F(DoctorFrom, LevelThatKeepsGpusFromGpuDirect_IsAFailureThatNamesWhereItIsSet) {
   const std::string arguments = "--json --check gpu-rail-path --from " + known(kMachine);
   setenv("NCCL_NET_GDR_LEVEL", "LOC", 1);

@@ -3,28 +3,12 @@
 #include <fstream>
 
 #include "tests/fakes/temp_folder.h"
-#include "tools/commands.h"
 #include "tools/common/installed_folders.h"
 
 namespace gdr::tools {
 namespace {
 
 using ::testing::HasSubstr;
-
-TEST(WithFolderFirst, EmptyPath_GetsNoEmptyEntry) {
-  EXPECT_EQ(with_folder_first("/softhca", ""), "/softhca");
-  EXPECT_EQ(with_folder_first("/softhca", "/a:/b"), "/softhca:/a:/b");
-}
-
-TEST(FindSofthca, BuildFolder_IsFoundByItsCanonicalName) {
-  const TempFolder folder;
-  std::filesystem::create_directory(folder.path() / "bin");
-  std::filesystem::create_directory(folder.path() / "softhca");
-  std::ofstream(folder.path() / "softhca/libibverbs.so.1") << "library";
-  const auto found = find_softhca((folder.path() / "bin").string());
-  ASSERT_TRUE(found) << found.error().text;
-  EXPECT_EQ(*found, (folder.path() / "softhca").string());
-}
 
 TEST(FindSofthca, InstalledOne_IsPreferred) {
   const TempFolder folder;

@@ -1,13 +1,10 @@
 // Verified receives from a table that imitates a GPU whose received data is visible only after
-// iflush, measured streams of grouped messages, and the calls of a stream.
+// iflush, and measured streams of grouped messages.
 #include "tools/perf/bandwidth.h"
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <array>
 #include <chrono>
-#include <string>
 #include <thread>
 #include <vector>
 
@@ -176,88 +173,6 @@ TEST(TimeStream, Window_IsWhatIsInFlightOrMoreWholeGroups) {
   EXPECT_EQ(measure(kFew, /*sends=*/false, 16), 0);
   EXPECT_EQ(measure(kFew, /*sends=*/true, 16), 0);
   EXPECT_EQ(measure(kMany, /*sends=*/false, 12), 0);
-}
-
-// Completes each request at its first test. A send whose tag is 3 gets a request at its second
-// attempt only.
-class KeepingNet : public FakeNet {
- public:
-  KeepingNet(const char* memory, size_t slots) : memory_(memory), slots_(slots) {}
-
-  abi::ncclResult_t isend(void*, void* data, size_t, int tag, void*, void*,
-                          void** request) override {
-    calls += 's' + std::to_string(tag);
-    const bool refused = tag == 3 && ++attempts_ % 2 == 1;
-    *request = refused ? nullptr : this;
-    if (!refused) note(data, 4 * sent_[tag]++ + tag);
-    return abi::ncclSuccess;
-  }
-  abi::ncclResult_t irecv(void*, int count, void** data, size_t*, int* tags, void**, void**,
-                          void** request) override {
-    calls += 'r' + std::to_string(count);
-    for (int i = 0; i < count; ++i) {
-      note(data[i], received_++);
-      right = right && tags[i] == i;
-    }
-    *request = this;
-    return abi::ncclSuccess;
-  }
-  abi::ncclResult_t test(void*, int* done, int* sizes) override {
-    calls += 't';
-    *done = 1;
-    sizes[0] = 8;
-    return abi::ncclSuccess;
-  }
-
-  std::string calls;
-  bool right = true;  // every message was in its slot, with its tag
-
- private:
-  void note(const void* data, size_t message) {
-    right = right && data == memory_ + message % slots_ * 4096;
-  }
-
-  const char* memory_;
-  size_t slots_;
-  int attempts_ = 0;
-  size_t sent_[4] = {};
-  size_t received_ = 0;
-};
-
-struct CountingHooks {
-  std::vector<size_t> prepared;
-  std::vector<size_t> done;
-  void before_post(char*, size_t message) { prepared.push_back(message); }
-  void after_done(const char*, size_t message, int) { done.push_back(message); }
-};
-
-// A stream of 12 messages in groups of 4, whose slots are no multiple of that. Returns the exit
-// code of a rank: 0 where the calls begin like that and each message was prepared and reported
-// once.
-int stream_calls(bool sends, std::string_view calls) {
-  constexpr std::array<size_t, 12> kAll{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11};
-  constexpr StreamShape kGroups{.bytes = 8, .messages = 12, .depth = 2, .slots = 6, .group = 4};
-  return exit_code_of([&](Rank& rank) {
-    std::vector<char> memory(kGroups.slots * kGroups.stride());
-    KeepingNet net(memory.data(), kGroups.slots);
-    CountingHooks hooks;
-    StallGuard guard(rank, 1);
-    Endpoint end{&net, nullptr, nullptr, memory.data(), sends};
-    if (!MessageStream(end, kGroups, guard, hooks).run()) return 10;
-    if (!net.calls.starts_with(calls)) return 11;
-    if (!net.right) return 12;
-    std::ranges::sort(hooks.prepared);
-    if (!std::ranges::equal(hooks.prepared, kAll)) return 13;
-    return std::ranges::equal(hooks.done, kAll) ? 0 : 14;
-  });
-}
-
-TEST(MessageStream, Sender_EachMemberSendsOrTestsInAPass) {
-  EXPECT_EQ(stream_calls(true, "s0s1s2s3s0s1s2s3ttts3"), 0);
-}
-
-TEST(MessageStream, Receiver_PostsEachGroupWithItsTagsAndReportsMessagesInOrder) {
-  EXPECT_EQ(stream_calls(false, "r4tr4tr4t"), 0);
 }
 }  // namespace
 }  // namespace gdr::tools
