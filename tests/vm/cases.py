@@ -130,11 +130,6 @@ class GpuServer(Case):
         self.assertIn(f"map {self.management}:1 excluded: no GPU is nearest to it", output)
         self.assertNotIn("device 4", output)
 
-    def test_management_nic_named_by_the_user_is_a_rail(self):
-        view = self.topo(settings="export NCCL_IB_HCA=rxe0,rxe1,rxe2,rxe3,rxe4")
-        self.assertEqual(view["excluded_ports"], [])
-        self.assertEqual(len(view["rails"]), 5)
-
     def test_sysfs_without_hwloc_gives_the_same(self):
         hidden = "mount -t tmpfs none /mnt && for f in /usr/lib/*/libhwloc.so.15*; do " \
                  "mount --bind /dev/null $f; done"

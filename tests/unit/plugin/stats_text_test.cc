@@ -78,12 +78,6 @@ TEST(StatsTextTest, AllCounters_EachIsWhereItBelongs) {
   }
 }
 
-TEST(StatsTextTest, NoData_Counts) {
-  const auto series = series_of(stats_text({}, {.number = 0, .pid = 1}));
-  EXPECT_EQ(series.at("nccl_gdr_connections{process=\"0\"}"), 0);
-  EXPECT_EQ(series.at("nccl_gdr_stalls_total{process=\"0\"}"), 0);
-}
-
 TEST(StatsTextTest, OddNameOfHca_IsEscaped) {
   transport::TransportStats stats;
   stats.registered_gpu_bytes["a\"b\\c\nd"] = 1;
