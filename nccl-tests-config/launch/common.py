@@ -16,6 +16,10 @@ from comparelib.launch import LaunchError  # pylint: disable=wrong-import-positi
 
 _PLUGIN = "libnccl-net-gdr.so"
 _DEFAULT_ARGUMENTS = ["-b", "8", "-e", "8G", "-f", "2", "-g", "1"]
+_EPILOG = """-- ARGUMENTS are those of the program.
+
+exit status: that of the program; 2 an option cannot be used; 3 something is
+missing, or stdout cannot be written"""
 _WITHOUT_MPI = ("perf_rank", "nccl-gdr-burn-in")  # rank 0 listens at MASTER_ADDR
 
 
@@ -40,7 +44,7 @@ def run(name, description, program, add_options, main):
         prog=f"launch/{name}", description=description, allow_abbrev=False,
         usage=f"launch/{name} --gpus N [OPTION...] [-- ARGUMENTS]",
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="-- ARGUMENTS are those of the program. Exit status: 2 for wrong options, 3 where something is missing.")
+        epilog=_EPILOG)
     add_options(parser.add_argument)
     add = parser.add_argument
     add("--nodes", type=number, default=1, metavar="N", help="nodes of the job (default: 1)")

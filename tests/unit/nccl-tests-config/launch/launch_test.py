@@ -180,7 +180,7 @@ class CommandTest(LaunchTest):
                                (_LAUNCH.parent / "README.md").read_text(), re.MULTILINE)
         for launcher in _LAUNCHERS:
             text = self.run_it(launcher, "--help").stdout
-            examples += re.findall(r"^example: launch/(\S+)(.*)$", text, re.MULTILINE)
+            examples += re.findall(r"^  launch/(\S+)(.*)$", text, re.MULTILINE)
         self.assertGreaterEqual(len(examples), 12)
         for launcher, text in examples:
             words = shlex.split(text.replace("\\\n", " ").split("|")[0])
