@@ -15,7 +15,8 @@ def run(options, rails, nccl_gdr):
         return _with_other_machine(options, rails, nccl_gdr)
     cases = plan.local(rails.usable) if options.mode == "local" else plan.loopback(rails.usable)
     if not (cases or rails.down):
-        raise Failure("this machine has no rail", "nccl-gdr doctor and nccl-gdr topo say why")
+        raise Failure("this machine has no rail", "nccl-gdr doctor and nccl-gdr topo say why. To try it without "
+                      "an HCA: nccl-gdr with-softhca nccl-gdr-burn-in local")
     return _finish(options, measure(cases, perf.Here(nccl_gdr)) + _down(rails))
 
 

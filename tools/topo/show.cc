@@ -91,6 +91,8 @@ Outcome show(const InspectOptions& options, View view, bool with_picture) {
     add_findings(findings_of_grouping(inspection->decision), &outcome);
   }
   outcome.results = view_text(*inspection, view);
+  const Machine& machine = inspection->decision.machine;
+  if (machine.gpus.empty() && machine.hcas.empty()) outcome.exit_code = kExitCouldNotRun;
   if (with_picture) outcome.picture = svg_text(inspection->decision, picture_date());
   return outcome;
 }

@@ -46,6 +46,17 @@ TEST_F(TopoCommand, UnknownNewerRelease_IsNoted) {
               Not(HasSubstr("not known")));
 }
 
+TEST_F(TopoCommand, NeitherGpuNorHca_IsStatus3InEveryForm) {
+  const std::string from =
+      " --from " + write("cpu.xml", "<system version=\"1\"><cpu numaid=\"0\"/></system>");
+  for (const char* form : {"", "--json", "--svg -", "--nccl-xml"}) {
+    const Printed result = run(form + from);
+    EXPECT_EQ(result.code, 3) << form;
+    EXPECT_THAT(result.out, Not(IsEmpty())) << form;
+  }
+  EXPECT_THAT(run(from).out, HasSubstr("nccl-gdr with-softhca nccl-gdr topo"));
+}
+
 TEST_F(TopoCommand, FolderWithoutSys_IsAnErrorWithAdvice) {
   const Printed result = run("--from " + known(""));
   EXPECT_EQ(result.code, 2);

@@ -118,9 +118,22 @@ Report run_checks(const std::vector<Check>& checks, const Host& host) {
   return report;
 }
 
+namespace {
+
+// Whether no GPU and no HCA was found: a laptop, or a node that has lost all of them.
+bool lacks_devices(const Report& report) {
+  return 2 == std::ranges::count_if(report.results, [](const CheckResult& one) {
+           const std::string_view name = one.check.name;
+           return one.verdict() == Verdict::kUnknown &&
+                  (name == "rdma-devices" || name == "nvidia-driver");
+         });
+}
+
+}  // namespace
+
 int exit_code_of(const Report& report) {
-  if (report.saw_nothing()) return kExitCouldNotRun;
-  return report.verdict() == Verdict::kFailure ? kExitFailed : kExitOk;
+  if (report.verdict() == Verdict::kFailure) return kExitFailed;
+  return report.saw_nothing() || lacks_devices(report) ? kExitCouldNotRun : kExitOk;
 }
 
 }  // namespace gdr::tools::doctor

@@ -83,6 +83,11 @@ TEST(Report, ExitCode_ByVerdict) {
   EXPECT_EQ(exit_code_of(report_of({result_of("a", Cost::kStops, {unknown("", "", "")}),
                                     result_of("b", Cost::kStops, {ok("", "")})})),
             kExitOk);
+  const CheckResult hcas = result_of("rdma-devices", Cost::kStops, {unknown("", "", "")});
+  const CheckResult gpus = result_of("nvidia-driver", Cost::kStops, {unknown("", "", "")});
+  const CheckResult limit = result_of("memory-lock", Cost::kRisk, {warning("", "", "")});
+  EXPECT_EQ(exit_code_of(report_of({hcas, limit})), kExitOk);
+  EXPECT_EQ(exit_code_of(report_of({hcas, gpus, limit})), kExitCouldNotRun);
 }
 
 }  // namespace
