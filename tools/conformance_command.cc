@@ -7,11 +7,12 @@
 
 #include "tools/commands.h"
 #include "tools/common/exit_codes.h"
-#include "tools/common/installed_folders.h"
-#include "tools/common/json_file.h"
+#include "tools/common/nccl_logger.h"
 #include "tools/common/output.h"
 #include "tools/conformance/runner.h"
+#include "tools/net/deleters.h"
 #include "tools/net/named_device.h"
+#include "tools/net/start.h"
 
 namespace gdr::tools {
 namespace {
@@ -108,37 +109,52 @@ int run_all(Suite& suite, const std::vector<int>& versions) {
   if (command.all_tables && command.json != "-") {
     fmt::print("{} tables: {}\n", versions.size(), text_of(suite.counts));
   }
-  if (suite.counts[0] == 0 && suite.counts[1] > 0) {
-    print_error("no case passed. Fix: " + fix_without_device("conformance"));
-  }
   if (!command.json.empty()) {
-    Status written = write_json(command.json, command.all_tables ? reports : reports.front());
-    if (!written) stop(kExitCouldNotRun, written.error().text);
+    write_output(command.json, (command.all_tables ? reports : reports.front()).dump(2) + "\n");
   }
   return suite.counts[1] == 0 ? kExitOk : kExitFailed;
 }
 
-// Loads the plugin once before the cases, because a plugin that cannot be loaded would fail every
-// case for the same reason, and returns the versions of the table to run. This happens in a process
-// of its own, because the plugin must not be loaded where ranks are forked; its report has the
-// versions.
+// Returns why no case can run over the plugin: it offers no device, or not that of --dev.
+Status find_devices(Plugin& plugin, const ConformanceOptions& options) {
+  InitArguments settings;
+  settings.logger = &nccl_logger;
+  settings.id = options.seed;
+  auto context = init_plugin(plugin.net(), settings, "conformance");
+  if (!context) return forward_error(context);
+  const NetContext ended(&plugin.net(), Finalize{*context});
+  auto count = count_devices(plugin.net(), "conformance");
+  if (!count) return forward_error(count);
+  auto found = find_device(plugin.net(), options.dev);
+  return found ? Status{} : forward_error(found);
+}
+
+// Starts the plugin once before the cases, since what keeps it from starting would fail every case
+// for the same reason, and returns the versions of the table to run. This happens in a process of
+// its own, because the plugin must not be loaded where ranks are forked; its state has the
+// versions. A plugin that crashes or hangs there does so in a case, too.
 Result<std::vector<int>> find_tables(const ConformanceCommand& command) {
   GroupSpec spec = local_group(1);
   spec.patience_seconds = command.options.timeout_seconds;
   auto outcomes = run_group(spec, [&](Rank& rank) {
+    auto stop = [&](const Error& error) {
+      rank.board().set_report(error.text);
+      return error.code == Code::kInvalidUsage ? kExitUsage : kExitCouldNotRun;
+    };
     auto plugin = Plugin::load(command.options.plugin, command.options.table);
-    if (!plugin) {
-      rank.board().set_report(plugin.error().text);
-      return kExitCouldNotRun;
-    }
+    if (!plugin) return stop(plugin.error());
     auto versions = command.all_tables ? plugin->tables() : std::vector{plugin->net().version()};
-    rank.board().set_report(nlohmann::json(versions).dump());
-    return kExitOk;
+    rank.board().set_state(nlohmann::json(versions).dump());
+    Status usable = find_devices(*plugin, command.options);
+    return usable ? kExitOk : stop(usable.error());
   });
   if (!outcomes) return forward_error(outcomes);
   const RankOutcome& outcome = outcomes->front();
-  if (outcome.well()) return nlohmann::json::parse(outcome.report).get<std::vector<int>>();
-  return fail(Code::kInvalidUsage, outcome.report.empty() ? describe(outcome) : outcome.report);
+  if (outcome.report.empty() && outcome.state.starts_with('[')) {
+    return nlohmann::json::parse(outcome.state).get<std::vector<int>>();
+  }
+  return fail(outcome.exit_code == kExitUsage ? Code::kInvalidUsage : Code::kSystem,
+              outcome.report.empty() ? describe(outcome) : outcome.report);
 }
 
 // The release that the suite's profiler is of: phandles of 2.27 have a layout of their own.
@@ -156,8 +172,12 @@ void run(const ConformanceCommand& command) {
     for (const ConformanceCase& one : suite.cases) fmt::print("{:<34} {}\n", one.id, one.clause);
     return;
   }
+  expect_writable(command.json);
   auto versions = find_tables(command);
-  if (!versions) stop(kExitCouldNotRun, versions.error().text);
+  if (!versions) {
+    const bool is_option = versions.error().code == Code::kInvalidUsage;
+    stop(is_option ? kExitUsage : kExitCouldNotRun, versions.error().text);
+  }
   if (!command.root.empty()) {
     if (Status listening = listen_at_root(*group); !listening) {
       stop(kExitCouldNotRun, listening.error().text);
@@ -199,7 +219,9 @@ void add_conformance_command(CLI::App& app) {
       ->capture_default_str();
   suite->add_flag("--beyond", command->beyond,
                   "Also cases that go beyond the contract: the group C9");
-  suite->add_option("--seed", o.seed, "Seed of sizes, orders and data")->capture_default_str();
+  suite->add_option("--seed", o.seed, "Seed of sizes, orders and data")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   suite->add_option("--timeout", o.timeout_seconds, "Seconds for every wait")
       ->check(positive_number())
       ->capture_default_str();

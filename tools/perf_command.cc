@@ -7,6 +7,7 @@
 #include "plugin/abi/nccl_types.h"
 #include "tools/commands.h"
 #include "tools/common/exit_codes.h"
+#include "tools/common/output.h"
 #include "tools/common/sizes.h"
 #include "tools/net/named_device.h"
 #include "tools/net/plugin_loader.h"
@@ -15,21 +16,31 @@
 
 namespace gdr::tools {
 namespace {
+constexpr size_t kMostIterations = 1'000'000'000;
+
 // Reads a size as CLI::AsSizeValue does, which throws texts that list 23 units.
 CLI::Validator size_value() {
   auto read = [](std::string& text) {
     const std::string given = text;
     try {
-      return CLI::AsSizeValue(false)(text);
+      if (!given.starts_with('-')) return CLI::AsSizeValue(false)(text);
     } catch (const CLI::ValidationError&) {
-      return given + " is not a size: give a number of bytes, or one with the suffix K, M or G";
     }
+    return given + " is not a size: give a number of bytes, or one with the suffix K, M or G";
   };
   return CLI::Validator(read, "SIZE");
 }
 
 void add_size(CLI::App* command, const std::string& name, size_t& value, const std::string& text) {
   command->add_option(name, value, text)->transform(size_value())->capture_default_str();
+}
+
+// Adds an option that takes a whole number of that range.
+CLI::Option* add_number(CLI::App* command, const std::string& name, size_t& value,
+                        std::pair<size_t, size_t> range, const std::string& text) {
+  return command->add_option(name, value, text)
+      ->check(CLI::Range(range.first, range.second))
+      ->capture_default_str();
 }
 
 void add_device_option(CLI::App* command, PerfOptions& o) {
@@ -59,18 +70,17 @@ void add_common_options(CLI::App* command, PerfOptions& o) {
   add_device_option(command, o);
   add_size(command, "-b,--begin", o.begin, "Smallest size in bytes; suffixes K, M and G");
   add_size(command, "-e,--end", o.end, "Largest size in bytes");
-  command->add_option("-f,--factor", o.factor, "Factor between sizes")->capture_default_str();
-  command->add_option("-n,--iters", o.iterations, "Iterations per size; 0: depends on the size")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  command->add_option("-w,--warmup", o.warmup, "Iterations before each measurement")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
-  command->add_option("--depth", o.depth, "Requests in flight on a connection")
-      ->check(CLI::Range(1, abi::kMaxRequests))
-      ->capture_default_str();
+  add_number(command, "-f,--factor", o.factor, {2, 1u << 30}, "Factor between sizes");
+  add_number(command, "-n,--iters", o.iterations, {0, kMostIterations},
+             "Iterations per size; 0: depends on the size");
+  add_number(command, "-w,--warmup", o.warmup, {0, kMostIterations},
+             "Iterations before each measurement");
+  add_number(command, "--depth", o.depth, {1, abi::kMaxRequests},
+             "Requests in flight on a connection");
   command->add_flag("--check,!--no-check", o.check, "Verify data (outside the measurements)");
-  command->add_option("--seed", o.seed, "Seed of the verified data")->capture_default_str();
+  command->add_option("--seed", o.seed, "Seed of the verified data")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   command
       ->add_option("--timeout", o.timeout_seconds,
                    "Seconds without progress after which a run is reported as hung")
@@ -95,6 +105,12 @@ Status check_options(const PerfOptions& o) {
   auto sizes = size_sweep(o.begin, o.end, o.factor);
   if (!sizes) return forward_error(sizes);
   if (o.end > abi::kMaxNetBytes) return fail(Code::kInvalidArgument, "--end: at most 1T");
+  if (o.iterations > kMostSamples && o.test != "bw" && o.command == "perf sendrecv") {
+    return fail(Code::kInvalidArgument,
+                fmt::format("--iters: at most {}, since --test lat keeps the time of each. Fix: "
+                            "add --test bw",
+                            kMostSamples));
+  }
   if (o.group > 1 && o.test != "bw") {
     return fail(Code::kInvalidArgument, "--group: only with --test bw. Fix: add --test bw");
   }
@@ -127,6 +143,7 @@ void run(PerfOptions& options, Benchmark benchmark) {
   spec->patience_seconds = options.timeout_seconds;
   spec->shows_progress = true;
   options.quiet = options.json == "-";
+  if (options.root.empty() || options.rank == 0) expect_writable(options.json);
   auto outcomes = run_group(*spec, [&](Rank& rank) { return benchmark(rank, options); });
   if (!outcomes) stop(kExitCouldNotRun, outcomes.error().text);
   if (int code = conclude(*outcomes); code != kExitOk) throw CLI::RuntimeError(code);
@@ -167,23 +184,18 @@ void add_sendrecv(CLI::App* perf) {
       ->capture_default_str();
   command->add_option("--ranks,--nranks", options->ranks, "Number of ranks: always two")
       ->check(CLI::Range(2, 2));
-  command
-      ->add_option("--slots", options->slots,
-                   "Message buffers used in turn while measuring; with --group, for each of its "
-                   "messages")
-      ->check(CLI::Range(1, 1024))
-      ->capture_default_str();
-  command
-      ->add_option("--group", options->group,
-                   "Messages of one receive, with --test bw: as many send at a time, each with its "
-                   "own tag, and --depth counts receives")
-      ->check(CLI::Range(1, abi::kMaxRecvs))
-      ->capture_default_str();
+  add_number(
+      command, "--slots", options->slots, {1, 1024},
+      "Message buffers used in turn while measuring; with --group, for each of its messages");
+  add_number(command, "--group", options->group, {1, abi::kMaxRecvs},
+             "Messages of one receive, with --test bw: as many send at a time, each with its own "
+             "tag, and --depth counts receives");
   command->callback([options] { run(*options, &run_sendrecv); });
 }
 
 void add_all_reduce(CLI::App* perf) {
   auto options = std::make_shared<PerfOptions>();
+  options->command = "perf all_reduce";
   options->ranks = 4;
   CLI::App* command =
       perf->add_subcommand("all_reduce", "Ring all-reduce over N ranks, like all_reduce_perf");
@@ -194,13 +206,13 @@ void add_all_reduce(CLI::App* perf) {
   command->add_option("--ranks,--nranks", options->ranks, "Number of ranks")
       ->check(CLI::Range(2, 1024))
       ->capture_default_str();
-  command->add_option("--channels", options->channels, "Rings, each with its own connections")
-      ->check(CLI::Range(1, 64))
-      ->capture_default_str();
+  add_number(command, "--channels", options->channels, {1, 64},
+             "Rings, each with its own connections");
   command
       ->add_option("--rails", options->rails,
                    "Devices by index; channel c of every rank uses entry c mod their count, as "
                    "NCCL does on several rails")
+      ->check(CLI::NonNegativeNumber)
       ->delimiter(',');
   command->add_option("--slice", options->slice, "Largest message in bytes")
       ->transform(size_value())

@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <cerrno>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,19 +26,6 @@ struct TopoCommand {
   bool grouped = false;
   std::string svg;
 };
-
-struct CloseFile {
-  void operator()(std::FILE* file) const { (void)std::fclose(file); }
-};
-
-Status write_file(const std::string& name, const std::string& text) {
-  std::unique_ptr<std::FILE, CloseFile> file(std::fopen(name.c_str(), "w"));
-  if (file != nullptr && std::fwrite(text.data(), 1, text.size(), file.get()) == text.size() &&
-      std::fflush(file.get()) == 0) {
-    return {};
-  }
-  return fail_errno(Code::kSystem, "cannot write " + name, errno);
-}
 
 // Stops where options contradict each other.
 void check_conflicts(const TopoCommand& command) {
@@ -70,10 +56,7 @@ void run(const TopoCommand& command) {
   const bool with_picture = !command.svg.empty() && command.svg != "-";
   const Outcome outcome = topo::show(options, view_of(command), with_picture);
   std::fputs(outcome.diagnostics.c_str(), stderr);
-  if (!outcome.picture.empty()) {
-    Status written = write_file(command.svg, outcome.picture);
-    if (!written) stop(kExitCouldNotRun, written.error().text);
-  }
+  if (!outcome.picture.empty()) write_output(command.svg, outcome.picture);
   print_now(outcome.results);
   if (outcome.exit_code != kExitOk) throw CLI::RuntimeError(outcome.exit_code);
 }

@@ -85,7 +85,7 @@ TEST(ConformanceTable, All_IsAListAsJsonAndFailsWhereOneVersionFails) {
 
 TEST(ConformanceTable, MissingVersion_IsAnErrorThatListsTheOthers) {
   ToolRun run = run_tool({"conformance", "--plugin", OLD_REFERENCE_PLUGIN, "--table", "11"});
-  EXPECT_EQ(run.exit_code, 3);
+  EXPECT_EQ(run.exit_code, 2);
   EXPECT_THAT(run.err, HasSubstr("exports no ncclNetPlugin_v11; it has the versions 8, 7, 6"));
   run = run_tool({"conformance", "--table", "13"});
   EXPECT_EQ(run.exit_code, 2);
@@ -117,6 +117,9 @@ TEST(Conformance, UnusableArguments_GiveTheirExitCodes) {
   const std::pair<Words, int> rows[] = {{{"--filter", "nothing"}, 2},
                                         {{"--root", "no port", "--rank", "0"}, 2},
                                         {{"--root", "127.0.0.1:7100"}, 2},
+                                        {{"--seed", "-1"}, 2},
+                                        {{"--plugin", REFERENCE_PLUGIN, "--dev", "99"}, 2},
+                                        {{"--plugin", REFERENCE_PLUGIN, "--json", "/no/x"}, 3},
                                         {{"--root", "127.0.0.1:7100", "--rank", "2"}, 2}};
   for (auto [words, code] : rows) {
     words.insert(words.begin(), "conformance");

@@ -111,7 +111,7 @@ TEST(PerfMemory, WhatCannotBeRegistered_EndsWithTheReason) {
        {},
        REFERENCE_PLUGIN},
       {"host,cuda", 3, {"device 1 ref1 of the plugin has ptrSupport HOST:"}, {}, REFERENCE_PLUGIN},
-      {"cuda:2", 3, {"--memory cuda:2: there are CUDA devices 0..1"}},
+      {"cuda:2", 2, {"--memory cuda:2: there are CUDA devices 0..1"}},
   };
   for (const Refused& row : rows) {
     const ToolRun run = perf(row.memory, {}, row.env, row.plugin);

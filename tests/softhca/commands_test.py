@@ -98,6 +98,17 @@ class Commands(unittest.TestCase):
             if empty:
                 self.see(f"{name}, empty file", self.start([*words, f"{side}empty.file"]), status, empty)
 
+    def test_NoDevice_IsSaidOnceWithTheFix(self):
+        for name in ("conformance", "perf sendrecv", "perf all_reduce"):
+            for config in ('{"devices": []}', '{"wrong": 1}'):
+                words = [*SOFTHCA, "--config", config, *COMMANDS[name][0][len(SOFTHCA):]]
+                case, process = f"{name}, {config}", self.start(words)
+                output, errors = process.communicate(timeout=120)
+                with self.subTest(case):
+                    self.assertEqual((process.returncode, output), (COULD_NOT_RUN, ""))
+                    self.assertEqual(errors.count("correct SOFTHCA_CONFIG"), 1, errors)
+                    self.assertEqual(errors.count('unknown field "wrong"'), int("wrong" in config), errors)
+
     def test_Output_ThatCannotBeWrittenIsStatus3(self):
         for name, (words, more, _) in COMMANDS.items():
             with open("/dev/full", "w", encoding="ascii") as full:
@@ -130,7 +141,8 @@ class Commands(unittest.TestCase):
                 text = subprocess.check_output([TOOL, *command.split(), "--help"], text=True)
                 self.assertLessEqual(max(map(len, text.splitlines())), 80, text)
                 self.assertRegex(text, r"\nExample:\n    nccl-gdr .*\n\nExit status: ")
-        for words in (COMPARE, BURN_IN):
+        launchers = [[str(CONFIG / "launch" / name)] for name in ("mpirun", "torchrun", "slurm.sbatch")]
+        for words in (COMPARE, BURN_IN, *launchers):
             text = subprocess.check_output([*words, "--help"], text=True, env={**os.environ, "COLUMNS": "80"})
             self.assertLessEqual(max(map(len, text.splitlines())), 80, text)
             self.assertRegex(text, r"(?s)\nexample.*\n\n?exit status")

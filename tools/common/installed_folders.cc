@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cstdlib>
 #include <filesystem>
+#include <sstream>
 
 namespace gdr::tools {
 namespace {
@@ -58,7 +60,29 @@ Result<std::string> find_softhca(const std::string& program_folder) {
                   looked));
 }
 
+namespace {
+
+// Whether the first libibverbs.so.1 of LD_LIBRARY_PATH is the software HCA.
+bool uses_softhca() {
+  const char* path = std::getenv("LD_LIBRARY_PATH");
+  const Result<std::string> softhca = find_softhca(program_folder());
+  if (path == nullptr || !softhca) return false;
+  std::istringstream folders(path);
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    if (!holds_softhca(folder)) continue;
+    std::error_code absent;
+    return fs::equivalent(folder, *softhca, absent);
+  }
+  return false;
+}
+
+}  // namespace
+
 std::string fix_without_device(const std::string& command, const std::string& root) {
+  if (root.empty() && uses_softhca()) {
+    return "the software HCA is in use and has no device: correct SOFTHCA_CONFIG, or --config of "
+           "with-softhca, by the line above that begins with \"softhca:\"";
+  }
   std::error_code absent;
   const std::string sys = root + "/sys/";
   if (fs::directory_iterator(sys + "class/infiniband", absent) != fs::directory_iterator()) {

@@ -7,6 +7,9 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <system_error>
 
 namespace gdr::tools {
@@ -26,10 +29,27 @@ void print_now(const std::string& text) {
     // Network file systems report only when a file is closed that it could not be written.
     if (close(dup(STDOUT_FILENO)) == 0) return;
   }
-  throw std::system_error(errno, std::generic_category(), "cannot write to stdout");
+  throw OutputError(std::string("cannot write to stdout: ") + std::strerror(errno));
+}
+
+void write_output(const std::string& file, const std::string& text) {
+  if (file == "-") return print_now(text);
+  std::ofstream out(file);
+  out << text;
+  out.close();
+  if (!out) throw OutputError("cannot write " + file + ": " + std::strerror(errno));
+}
+
+void expect_writable(const std::string& file) {
+  if (file.empty() || file == "-") return;
+  std::error_code absent;
+  if (std::filesystem::is_fifo(file, absent)) return;  // its reader would see the end of it
+  if (std::ofstream(file, std::ios::app)) return;
+  throw OutputError("cannot write " + file + ": " + std::strerror(errno));
 }
 
 std::string describe_failure(const std::exception& error) {
+  if (dynamic_cast<const OutputError*>(&error) != nullptr) return error.what();
   const auto* failed = dynamic_cast<const std::system_error*>(&error);
   if (failed != nullptr && std::ferror(stdout) != 0) {
     return "cannot write to stdout: " + failed->code().message();

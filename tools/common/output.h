@@ -1,9 +1,10 @@
-// What the commands print on standard output. That it cannot be written, as on a full disk, ends a
-// command by an exception, which fmt::print throws as well: run_command_line() turns it into an
-// exit status.
+// What the commands print on standard output, and write to files. That it cannot be written, as on
+// a full disk, ends a command by an exception, which fmt::print throws as well: run_command_line()
+// turns it into an exit status.
 #pragma once
 
 #include <exception>
+#include <stdexcept>
 #include <string>
 
 namespace gdr::tools {
@@ -12,9 +13,21 @@ namespace gdr::tools {
 // socket that is opened later gets their numbers. Their use fails as if they were still closed.
 void hold_standard_streams();
 
-// Prints the text, and makes sure that all of stdout so far has been written. Throws
-// std::system_error where it has not.
+// What cannot be written, and why.
+class OutputError : public std::runtime_error {
+  using runtime_error::runtime_error;
+};
+
+// Prints the text, and makes sure that all of stdout so far has been written. Throws OutputError
+// where it has not.
 void print_now(const std::string& text);
+
+// Writes the text to the file, or to stdout where `file` is "-". Throws OutputError.
+void write_output(const std::string& file, const std::string& text);
+
+// Throws OutputError where the file cannot be opened for writing, so that a command finds that out
+// before it measures. Makes the file where it does not exist. "" and "-" pass.
+void expect_writable(const std::string& file);
 
 // Returns the text of what was thrown: of print_now(), of fmt::print, or of a defect.
 std::string describe_failure(const std::exception& error);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <charconv>
 #include <span>
 
@@ -19,7 +20,7 @@ Result<MergedDevices> parse_device(std::string_view text) {
   const auto bad =
       fail(Code::kInvalidUsage,
            fmt::format("\"{}\" is not a device: use its index, or 0+1 for the one that the "
-                       "plugin merges of devices 0 and 1, of at most {}",
+                       "plugin merges of devices 0 and 1, of at most {}, each once",
                        text, abi::kMaxMergedDevices));
   MergedDevices named;
   const char* at = text.data();
@@ -28,6 +29,7 @@ Result<MergedDevices> parse_device(std::string_view text) {
     int index = -1;
     const auto [next, error] = std::from_chars(at, end, index);
     if (error != std::errc() || index < 0 || named.count == abi::kMaxMergedDevices) return bad;
+    if (std::ranges::count(parts_of(named), index) > 0) return bad;
     named.devices[static_cast<size_t>(named.count++)] = index;
     if (next == end) return named;
     if (*next != '+') return bad;

@@ -51,7 +51,7 @@ Result<Plugin> Plugin::load(const std::string& name, std::optional<int> table) {
     if (Status chosen = plugin.choose(table); !chosen) return forward_error(chosen);
     return plugin;
   }
-  return fail(Code::kInvalidUsage, fmt::format("cannot load the plugin \"{}\":{}", name, reasons));
+  return fail(Code::kSystem, fmt::format("cannot load the plugin \"{}\":{}", name, reasons));
 }
 
 Status Plugin::choose(std::optional<int> wanted) {
@@ -59,7 +59,7 @@ Status Plugin::choose(std::optional<int> wanted) {
     if (find_table(handle_.get(), version) != nullptr) tables_.push_back(version);
   }
   if (tables_.empty()) {
-    return fail(Code::kInvalidUsage,
+    return fail(Code::kUnsupported,
                 fmt::format("{} exports no network table: none of ncclNetPlugin_v{} to "
                             "ncclNetPlugin_v{}",
                             file_, kOldestTable, kNewestTable));

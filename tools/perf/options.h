@@ -14,6 +14,7 @@
 namespace gdr::tools {
 
 struct PerfOptions {
+  std::string command = "perf sendrecv";
   std::string plugin = "gdr";
   std::optional<int> table;  // the version of the table; empty: the newest
   // Rank r uses devices[r mod size]; empty: device r mod their count.

@@ -7,12 +7,11 @@
 #include <algorithm>
 
 #include "tools/common/exit_codes.h"
-#include "tools/common/installed_folders.h"
-#include "tools/common/json_file.h"
 #include "tools/common/nccl_logger.h"
 #include "tools/common/output.h"
 #include "tools/common/sizes.h"
 #include "tools/net/named_device.h"
+#include "tools/net/start.h"
 #include "tools/perf/cpu_affinity.h"
 
 namespace gdr::tools {
@@ -24,22 +23,6 @@ Result<NetProperties> properties_of(Net& net, int dev) {
   const abi::ncclResult_t result = net.properties(dev, &props);
   if (result == abi::ncclSuccess) return props;
   return fail(Code::kSystem, fmt::format("getProperties({}): {}", dev, describe(result)));
-}
-
-Result<int> count_devices(Net& net) {
-  int count = 0;
-  const abi::ncclResult_t result = net.devices(&count);
-  if (result != abi::ncclSuccess) {
-    return fail(Code::kSystem,
-                fmt::format("devices of the plugin \"{}\": {}", net.name(), describe(result)));
-  }
-  if (count <= 0) {
-    return fail(
-        Code::kSystem,
-        fmt::format("the plugin \"{}\" offers no device; NCCL_DEBUG=INFO shows why. Fix: {}",
-                    net.name(), fix_without_device("perf sendrecv")));
-  }
-  return count;
 }
 
 json describe_device(int index, const NetProperties& props) {
@@ -55,8 +38,8 @@ json describe_device(int index, const NetProperties& props) {
           {"max_recvs", props.max_recvs}};
 }
 
-Result<json> list_devices(Net& net) {
-  auto count = count_devices(net);
+Result<json> list_devices(Net& net, const std::string& command) {
+  auto count = count_devices(net, command);
   if (!count) return forward_error(count);
   json devices = json::array();
   for (int i = 0; i < *count; ++i) {
@@ -95,19 +78,13 @@ void print_description(const json& description, const std::vector<int>& rails) {
   print_now("");
 }
 
-Result<NetContext> init_plugin(Net& net, const PerfOptions& options) {
-  set_default_log(DefaultLog::kWarnings);
+Result<NetContext> init(Net& net, const PerfOptions& options) {
   InitArguments settings;
   settings.logger = &nccl_logger;
   settings.id = options.seed;  // the same on all ranks
-  void* context = nullptr;
-  abi::ncclResult_t result = net.init(settings, &context);
-  if (result == abi::ncclSuccess) return NetContext(&net, Finalize{context});
-  return fail(
-      Code::kSystem,
-      fmt::format("init of the plugin \"{}\": {}; {}. Fix: {}", net.name(), describe(result),
-                  logs_warnings() ? "the warnings in its log say why" : "NCCL_DEBUG=WARN shows why",
-                  fix_without_device("perf sendrecv")));
+  auto context = init_plugin(net, settings, options.command);
+  if (!context) return forward_error(context);
+  return NetContext(&net, Finalize{*context});
 }
 
 // Merges the device first where its name has several parts.
@@ -117,7 +94,13 @@ Result<int> choose_device(Net& net, int rank, const PerfOptions& options, int co
 }
 
 // Checks the run against what the table and the device can carry.
-Status check_limits(const RankSetup& setup, const PerfOptions& options, size_t largest_message) {
+Status check_limits(const RankSetup& setup, const PerfOptions& options, int devices,
+                    size_t largest_message) {
+  for (int rail : options.rails) {
+    if (rail < devices) continue;
+    return fail(Code::kInvalidUsage,
+                fmt::format("--rails {}: the plugin has devices 0..{}", rail, devices - 1));
+  }
   const Contract contract = setup.net().contract();
   if (options.depth > static_cast<size_t>(contract.max_requests)) {
     return fail(Code::kInvalidUsage,
@@ -149,16 +132,16 @@ Result<RegisteredBy> choose_registration(const RankSetup& setup) {
   }
   return by;
 }
-}  // namespace
 
-Result<RankSetup> set_up_rank(Rank& rank, const PerfOptions& options, size_t largest_message) {
+// Opens what one rank needs without the others.
+Result<RankSetup> open_alone(Rank& rank, const PerfOptions& options, size_t largest_message) {
   rank.board().set_state("opening the memory");
   auto memory = RankMemory::open(spec_of(rank.rank(), options.memory), rank.rank());
   if (!memory) return forward_error(memory);
   rank.board().set_state("loading the plugin");
   auto plugin = Plugin::load(options.plugin, options.table);
   if (!plugin) return forward_error(plugin);
-  auto context = init_plugin(plugin->net(), options);
+  auto context = init(plugin->net(), options);
   if (!context) return forward_error(context);
   RankSetup setup{std::move(*plugin),
                   std::move(*context),
@@ -167,39 +150,63 @@ Result<RankSetup> set_up_rank(Rank& rank, const PerfOptions& options, size_t lar
                   RegisteredBy::kHostAddress,
                   -1,
                   {}};
-  auto count = count_devices(setup.net());
+  auto count = count_devices(setup.net(), options.command);
   if (!count) return forward_error(count);
   auto dev = choose_device(setup.net(), rank.rank(), options, *count);
   if (!dev) return forward_error(dev);
-  auto devices = list_devices(setup.net());
-  if (!devices) return forward_error(devices);
   setup.dev = *dev;
   set_logger_device(*dev);
-  if (Status fits = check_limits(setup, options, largest_message); !fits) {
+  if (Status fits = check_limits(setup, options, *count, largest_message); !fits) {
     return forward_error(fits);
   }
   auto by = choose_registration(setup);
   if (!by) return forward_error(by);
   setup.registered_by = *by;
+  return setup;
+}
+
+// Rank 0 opens first: what keeps a run from starting is the same for all ranks of a machine, and is
+// printed once then.
+Result<RankSetup> open_in_turn(Rank& rank, const PerfOptions& options, size_t largest_message) {
+  constexpr char kStep[] = "rank 0 loads the plugin";
+  if (rank.rank() != 0) {
+    if (Status done = rank.barrier(kStep); !done) {
+      // On this machine, rank 0 has given the reason.
+      return options.root.empty() ? fail(done.error().code, "") : forward_error(done);
+    }
+  }
+  auto setup = open_alone(rank, options, largest_message);
+  if (!setup || rank.rank() != 0) return setup;
+  if (Status done = rank.barrier(kStep); !done) return forward_error(done);
+  return setup;
+}
+}  // namespace
+
+Result<RankSetup> set_up_rank(Rank& rank, const PerfOptions& options, size_t largest_message) {
+  auto setup = open_in_turn(rank, options, largest_message);
+  if (!setup) return setup;
+  // Listed when device `dev` exists, which may be one that the plugin has made.
+  auto devices = list_devices(setup->net(), options.command);
+  if (!devices) return forward_error(devices);
   json mine = {{"rank", rank.rank()},
                {"pid", getpid()},
                {"host", host_name()},
-               {"device", *dev},
-               {"device_name", (*devices)[*dev]["name"]},
-               {"memory", setup.memory.text()},
-               {"registered_by", describe(*by)}};
+               {"device", setup->dev},
+               {"device_name", (*devices)[setup->dev]["name"]},
+               {"memory", setup->memory.text()},
+               {"registered_by", describe(setup->registered_by)}};
   auto all = rank.allgather("plugin loaded", mine.dump());
   if (!all) return forward_error(all);
   if (options.bind) {
     auto chosen = agree_on_cpu(rank);
     if (!chosen) return forward_error(chosen);
-    setup.cpu = *chosen;
+    setup->cpu = *chosen;
   }
   if (rank.rank() != 0) return setup;
-  json& description = setup.description;
-  description["plugin"] = {{"name", setup.net().name()},
-                           {"file", setup.plugin.file()},
-                           {"table", setup.net().version()}};
+  json& description = setup->description;
+  description["plugin"] = {{"name", setup->net().name()},
+                           {"file", setup->plugin.file()},
+                           {"table", setup->net().version()}};
   description["devices"] = std::move(*devices);
   for (const std::string& text : *all) description["ranks"].push_back(json::parse(text));
   if (!options.quiet) print_description(description, options.rails);
@@ -218,12 +225,12 @@ size_t Measurement::iterations(size_t bytes, size_t budget_bytes, size_t least, 
                                  : default_iterations(bytes, budget_bytes, least, most);
 }
 
-Status Measurement::write_report(const json& results) const {
-  if (options_.json.empty()) return {};
+void Measurement::write_report(const json& results) const {
+  if (options_.json.empty()) return;
   json report = setup_.description;
   report.update(results);
   report["checked"] = options_.check;
-  return write_json(options_.json, report);
+  write_output(options_.json, report.dump(2) + "\n");
 }
 
 int run_measurement(Rank& rank, const PerfOptions& options, size_t largest_message,
@@ -231,7 +238,8 @@ int run_measurement(Rank& rank, const PerfOptions& options, size_t largest_messa
   auto setup = set_up_rank(rank, options, largest_message);
   if (!setup) {
     rank.board().set_report(setup.error().text);
-    return kExitCouldNotRun;
+    if (setup.error().text.empty()) return kExitFailed;
+    return setup.error().code == Code::kInvalidUsage ? kExitUsage : kExitCouldNotRun;
   }
   auto wrong = measure(std::move(*setup));
   if (!wrong) rank.board().set_report(wrong.error().text);

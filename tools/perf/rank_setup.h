@@ -44,8 +44,8 @@ class Measurement {
   void print(const std::string& line) const;
   // Returns the number of --iters, or by default default_iterations().
   size_t iterations(size_t bytes, size_t budget_bytes, size_t least, size_t most) const;
-  // Writes what --json asks for: the description of the run, and `results`.
-  Status write_report(const nlohmann::json& results) const;
+  // Writes what --json asks for: the description of the run, and `results`. Throws OutputError.
+  void write_report(const nlohmann::json& results) const;
 
   Rank& rank_;
   const PerfOptions& options_;

@@ -254,13 +254,14 @@ Status SendRecv::finish() {
   if (rank_.rank() != 0) return {};
   print(options_.check ? fmt::format("# {} messages verified: {} wrong", verified_, wrong_)
                        : "# nothing verified (--no-check)");
-  return write_report({{"tool", "sendrecv"},
-                       {"depth", options_.depth},
-                       {"group", options_.group},
-                       {"bandwidth", rows_.value("bandwidth", nlohmann::json::array())},
-                       {"latency", rows_.value("latency", nlohmann::json::array())},
-                       {"verified", verified_},
-                       {"wrong", wrong_}});
+  write_report({{"tool", "sendrecv"},
+                {"depth", options_.depth},
+                {"group", options_.group},
+                {"bandwidth", rows_.value("bandwidth", nlohmann::json::array())},
+                {"latency", rows_.value("latency", nlohmann::json::array())},
+                {"verified", verified_},
+                {"wrong", wrong_}});
+  return {};
 }
 }  // namespace
 
