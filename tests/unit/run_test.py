@@ -96,33 +96,6 @@ rail_test.cc:12: Failure
                                     "the end\n\n0% tests passed, 1 tests failed out of 1\n")
             self.assertEqual((lines[2], lines[-1], len(lines)), (f"    {report}", "    the end", 57))
 
-    def test_ManyFailedTests_ShowTenAndTheNumberOfTheOthers(self):
-        lines, _ = self.summary("".join(f"{number}/12 Test #{number}: a.{number} ...***Timeout   1.00 sec\n"
-                                        for number in range(1, 13)) + "0% tests passed, 12 tests failed out of 12\n")
-        self.assertEqual(len(lines), 12)
-        self.assertEqual(lines[-2:], ["  a.10: Timeout   1.00 sec", "  and 2 more"])
-
-
-class PhasesTest(unittest.TestCase):
-
-    def test_TestedPreset_Summary_HasTheSecondsToBuildAndToTest(self):
-        with tempfile.TemporaryDirectory() as folder:
-            summary = _bash('folder="$1"; build_dir() { printf %s "$folder"; }; '
-                            "build() { SECONDS=1000; }; ctest() { :; }; "
-                            "count_tests() { SECONDS=3000; }; "
-                            'test_preset release; printf "%s\n" "${summary[@]}"', folder)
-        # The clock of this test goes on by itself.
-        self.assertRegex(summary, r"(?m)^release: (99\d|1000) s to build, (199\d|2000) s to test$")
-
-
-class FilterTest(unittest.TestCase):
-
-    def test_LinesOfSeveralRanks_Filtered_AppearOnceWithoutPrefix(self):
-        text = ("vm:1:1 [0] NCCL INFO NET/GDR : rail 0\nvm:2:2 [0] NCCL INFO NET/GDR : rail 0\n"
-                "vm:2:9 [1] NCCL WARN NET/GDR : x\n  8  2\n  8  2\n")
-        self.assertEqual(_bash("once_per_rank_line <&3", text=text),
-                         "NET/GDR : rail 0\nNET/GDR : x\n  8  2\n  8  2\n")
-
 
 class CommandTest(unittest.TestCase):
 
@@ -136,21 +109,6 @@ class CommandTest(unittest.TestCase):
             done = self.run_it(*words)
             self.assertEqual(done.returncode, status)
             self.assertIn(text, done.stdout + done.stderr)
-
-
-class FuzzTest(unittest.TestCase):
-
-    def left(self, fuzzer, ci, *presets):
-        return _bash(f"have_clang_runtime() {{ {fuzzer}; }}; CI={ci}; presets=(\"$@\"); "
-                     'leave_out_fuzzer; echo "${presets[*]}"; echo $broken', *presets).split("\n")[:2]
-
-    def test_PresetFuzz_IsLeftOutWithoutAFuzzerAndFailsUnderCi(self):
-        for fuzzer, ci, presets, left in (
-                ("false", "", ["release", "fuzz"], ["release", "0"]),
-                ("false", "true", ["release", "fuzz"], ["release", "1"]),
-                ("true", "true", ["release", "fuzz"], ["release fuzz", "0"]),
-                ("false", "true", ["release", "tsan"], ["release tsan", "0"])):
-            self.assertEqual(self.left(fuzzer, ci, *presets), left)
 
 
 class ConfigureTest(unittest.TestCase):

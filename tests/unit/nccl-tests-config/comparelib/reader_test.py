@@ -65,10 +65,6 @@ class ReaderTest(unittest.TestCase):
             f"NOT COMPARABLE, the runs have different GPUs: A100 in {other} and NVIDIA H200 in {path}."])
         self.assertEqual(report.verdicts(self.session(f"mine={path}", f"ib={other}"), []), notes[2:])
 
-    def test_Defects_AreThoseOfTheResults(self):
-        path = self.file("x.json", {}, results=[samples.result(8, 20, 1.0)])
-        self.assertEqual(self.session(f"ib={path}").failed()[0].defects, ["2 wrong values at 8 B"])
-
     def test_Kinds_AreProgramsOfTheirOwn(self):
         path = self.file("x.json", {}, results=[samples.result(8, 20), samples.result(8, 21, kind="half")])
         self.assertEqual(self.session(f"ib={path}").programs, ["all_reduce_perf (float sum)",

@@ -8,28 +8,6 @@ from comparelib import launch, transports
 
 class TransportsTest(unittest.TestCase):
 
-    def test_KnownOnes_NameTheirNetworks(self):
-        networks = {name: (one.network, one.gpudirect) for name, one in transports.known().items()}
-        self.assertEqual(
-            networks, {
-                "gdr": ("GDR", None),
-                "gdr_no_ar": ("GDR", None),
-                "gdr_no_gpudirect": ("GDR", "off"),
-                "ib": ("IB", None),
-                "ib_no_ar": ("IB", None),
-                "ib_no_gpudirect": ("IB", "off"),
-                "socket": ("Socket", None)
-            })
-
-    def test_EnvironmentFiles_AreSourcedByBash(self):
-        def environment(name):
-            return launch.environment([transports.known()[name].env_file], {},
-                                      {"PATH": "/usr/bin:/bin"})
-
-        self.assertEqual(environment("gdr_no_gpudirect")["NCCL_NET_GDR_LEVEL"], "LOC")
-        self.assertEqual(environment("gdr_no_gpudirect")["NCCL_NET"], "GDR")
-        self.assertNotIn("NCCL_NET_PLUGIN", environment("ib_no_gpudirect"))
-
     def test_FileThatTurnsGpuDirectOff_KeepsItOff(self):
         one = transports.known()["gdr_no_gpudirect"]
         self.assertEqual(one.settings("on"), {"NCCL_NET_GDR_LEVEL": "LOC"})
@@ -61,13 +39,6 @@ class TransportsTest(unittest.TestCase):
             path.write_text("# expects gpudirect maybe\n")
             with self.assertRaisesRegex(launch.LaunchError, "takes on or off, not maybe"):
                 transports.find([str(path)])
-
-    def test_MissingFileOrName_IsNamed(self):
-        with self.assertRaisesRegex(launch.LaunchError, "cannot read .*/none.env: No such file"):
-            transports.find(["./none.env"])
-        with self.assertRaisesRegex(launch.LaunchError,
-                                    "no transport 'roce'; there are gdr, .*socket"):
-            transports.find(["roce"])
 
 
 if __name__ == "__main__":

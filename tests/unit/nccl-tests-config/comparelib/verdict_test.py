@@ -62,17 +62,6 @@ class VerdictTest(unittest.TestCase):
                 self.assert_problems(expected, results=results)
         self.assert_problems(["^2 values out of bounds"], out_of_bounds=2)
 
-    def test_End_MustBeOrderly(self):
-        self.assert_problems(["^ended with exit code 3"], exit_code=3)
-        self.assert_problems(["^ran out of time after 1 s"], exit_code=None)
-
-    def test_WrongTransport_IsLeftOutButWrongValuesAreShown(self):
-        table, log = samples.table({}, results=[samples.result(8, 9.5, 3.5)]), nccl_log.parse(_LOG)
-        self.assertEqual(verdict.reasons_to_leave_out(table, log, "GDR", "auto"), [])
-        self.assertEqual(len(verdict.reasons_to_leave_out(table, log, "IB", "auto")), 2)
-        self.assertEqual(verdict.defects(table, launch.Outcome(1, "", "", 1.0)),
-                         ["ended with exit code 1", "7 wrong values at 8 B"])
-
 
 if __name__ == "__main__":
     unittest.main()

@@ -45,11 +45,6 @@ def settings_of(preset):
 
 class PresetTest(unittest.TestCase):
 
-    def test_EveryKindOfMachine_HasAPreset(self):
-        self.assertEqual([preset.stem for preset in _PRESETS],
-                         ["azure_ndv5", "dgx_h100", "gb200_tray", "hgx_4nic", "one_host_softhca",
-                          "roce_two_socket"])
-
     def test_Preset_OnEveryTransport_SourcesCleanlyAndSetsSomething(self):
         for preset in _PRESETS:
             with self.subTest(preset.stem):
@@ -100,12 +95,6 @@ class PresetTest(unittest.TestCase):
         preset = sourced(_CONFIG / "env/gdr.env", _CONFIG / "presets/dgx_h100.env")
         self.assertEqual(passed.pop("NCCL_SOCKET_IFNAME"), "eth0")  # of every pod
         self.assertEqual(passed, {name: preset[name] for name in preset if name not in _OF_SCRIPTS})
-
-    def test_Preset_IsInTheReadme(self):
-        readme = (_CONFIG / "README.md").read_text()
-        for preset in _PRESETS:
-            with self.subTest(preset.stem):
-                self.assertIn(f"`{preset.stem}`", readme)
 
 
 class ExpectedTest(unittest.TestCase):
