@@ -55,6 +55,11 @@ std::string help_of(const CLI::App& app) {
 // CLI11 lists unknown arguments from the last to the first, and reports that a subcommand is
 // missing where an unknown option is in its place.
 std::string text_of(const CLI::App& app, const CLI::ParseError& error) {
+  if (dynamic_cast<const CLI::ConversionError*>(&error) != nullptr) {
+    // "Could not convert: --rails = x". Options of other types have checks of their own.
+    const std::string text = CLI::detail::find_and_replace(error.what(), " = ", ": ");
+    return text.substr(text.find("--")) + " is not a number";
+  }
   const std::vector<std::string> unknown = app.remaining(true);
   const bool is_about_them = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr ||
                              dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;

@@ -223,6 +223,7 @@ TEST(Perf, UnusableArguments_GiveTheirExitCodesAndWhatFits) {
       {{"perf", "all_reduce", "-b", "-1"}, 2, "-1 is not a size"},
       {{"perf", "all_reduce", "--plugin", plugin(), "--rails", "0,99"}, 2, "has devices 0.."},
       {{"perf", "all_reduce", "--rails", "-1"}, 2, "--rails: "},
+      {{"perf", "all_reduce", "--rails", "x"}, 2, "--rails: x is not a number"},
       {{"perf", "all_reduce", "-n", "-1"}, 2, "--iters"},
       {{"perf", "all_reduce", "-f", "-1"}, 2, "--factor"},
       {{"perf", "all_reduce", "--seed", "-1"}, 2, "--seed"},
