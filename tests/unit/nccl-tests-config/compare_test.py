@@ -233,12 +233,13 @@ class RunsTest(CompareCase):
 
     def test_Control_IsMeasuredInEveryRoundAndMakesTies(self):
         (self.folder / "noise").mkdir()
-        done = self.compare("--transports", "ib,ib_no_ar", "--control", "--rounds", "3", *_ONE,
+        (self.folder / "mine.env").write_text("# expects network IB\nNCCL_NET=IB\n")
+        done = self.compare("--transports", "ib,./mine.env", "--control", "--rounds", "3", *_ONE,
                             FAKE_NOISE=str(self.folder / "noise"))
         self.assertRegex(done.stdout, r"Control: ib measured against itself differs by up to [1-4]\.\d % in a round")
-        self.assertRegex(done.stdout, r"^all_reduce_perf: ib_no_ar is as fast as ib: .*: 3 tie\.")
+        self.assertRegex(done.stdout, r"^all_reduce_perf: mine is as fast as ib: .*: 3 tie\.")
         self.assertEqual([run["transport"] for run in self.record()["runs"][:3]],
-                         ["ib", "ib_no_ar", "ib#2"])
+                         ["ib", "mine", "ib#2"])
 
     def test_TransportsOfEveryKind_AreComparedInOneSession(self):
         (self.folder / "mine.env").write_text("# expects network UCX\nNCCL_NET=UCX\n")
@@ -259,7 +260,7 @@ class RunsTest(CompareCase):
                 (("--read", "none.json"), "put the name of its side before it"),
                 (("--rounds", "0"), "1 round"), (("--end", "much"), "'much' is not a size"),
                 (("--softhca", "absent"), "there is no libibverbs.so.1 in"),
-                (("--transports", "gdr,roce"), "there are gdr, gdr_no_ar, "),
+                (("--transports", "gdr,roce"), "there are gdr, gdr_no_gpudirect, "),
                 (("--transports", "./fails.env"), "one_host.env: no such fabric"),
                 (("--programs", "x"), "unrecognized arguments"),
                 (("--output", "file"), "cannot write file"),
