@@ -195,6 +195,15 @@ CLI::Validator positive_number() {
   return CLI::Validator(check, "POSITIVE");
 }
 
+CLI::Validator whole_number() {
+  auto check = [](const std::string& text) -> std::string {
+    const bool is_whole =
+        !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+    return is_whole ? "" : fmt::format("\"{}\" is not a whole number from 0 up", text);
+  };
+  return CLI::Validator(check, "WHOLE");
+}
+
 int run_command_line(int argc, char** argv, void (*add)(CLI::App& app)) {
   hold_standard_streams();
   try {

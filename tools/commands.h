@@ -54,6 +54,9 @@ CLI::Option* add_parsed_option(CLI::App* command, const std::string& name, Value
 // Returns the check of an option that takes a finite number above 0.
 CLI::Validator positive_number();
 
+// Returns the check of an option that takes digits alone.
+CLI::Validator whole_number();
+
 // Prints an error on stderr, which may be a full disk as well.
 void print_error(const std::string& text);
 

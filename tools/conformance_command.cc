@@ -220,7 +220,7 @@ void add_conformance_command(CLI::App& app) {
   suite->add_flag("--beyond", command->beyond,
                   "Also cases that go beyond the contract: the group C9");
   suite->add_option("--seed", o.seed, "Seed of sizes, orders and data")
-      ->check(CLI::NonNegativeNumber)
+      ->check(whole_number())
       ->capture_default_str();
   suite->add_option("--timeout", o.timeout_seconds, "Seconds for every wait")
       ->check(positive_number())

@@ -79,7 +79,7 @@ void add_common_options(CLI::App* command, PerfOptions& o) {
              "Requests in flight on a connection");
   command->add_flag("--check,!--no-check", o.check, "Verify data (outside the measurements)");
   command->add_option("--seed", o.seed, "Seed of the verified data")
-      ->check(CLI::NonNegativeNumber)
+      ->check(whole_number())
       ->capture_default_str();
   command
       ->add_option("--timeout", o.timeout_seconds,
@@ -212,7 +212,7 @@ void add_all_reduce(CLI::App* perf) {
       ->add_option("--rails", options->rails,
                    "Devices by index; channel c of every rank uses entry c mod their count, as "
                    "NCCL does on several rails")
-      ->check(CLI::NonNegativeNumber)
+      ->check(whole_number())
       ->delimiter(',');
   command->add_option("--slice", options->slice, "Largest message in bytes")
       ->transform(size_value())
