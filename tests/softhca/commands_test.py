@@ -98,7 +98,7 @@ class Commands(unittest.TestCase):
             if empty:
                 self.see(f"{name}, empty file", self.start([*words, f"{side}empty.file"]), status, empty)
 
-    def test_NoDevice_IsSaidOnceWithTheFix(self):
+    def test_NoDevice_IsReportedOnceWithTheFix(self):
         for name in ("conformance", "perf sendrecv", "perf all_reduce"):
             for config in ('{"devices": []}', '{"wrong": 1}'):
                 words = [*SOFTHCA, "--config", config, *COMMANDS[name][0][len(SOFTHCA):]]
