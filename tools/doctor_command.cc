@@ -16,6 +16,7 @@
 #include "tools/doctor/job_settings.h"
 #include "tools/doctor/report/profile.h"
 #include "tools/doctor/report/report.h"
+#include "tools/doctor/topology.h"
 #include "tools/inspection/inspection.h"
 #include "tools/inspection/labels.h"
 #include "tools/inspection/text_table.h"
@@ -64,8 +65,7 @@ void print_list(const std::vector<doctor::Check>& checks) {
 
 // Whether GPUs, HCAs or ports are missing or down, by the report of all checks.
 bool has_fault(const doctor::Report& report, const doctor::Host& host) {
-  using enum FindingKind;
-  if (!doctor::findings_of(host, {kRailShare, kNoRail, kPortDown}).empty()) return true;
+  if (doctor::lacks_devices(host.findings)) return true;
   const auto lacks_device = [](const doctor::CheckResult& one) {
     return one.check.name == std::string_view("rdma-devices") &&
            one.verdict() >= doctor::Verdict::kWarning;

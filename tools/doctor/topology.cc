@@ -58,6 +58,13 @@ void judge_topology(Host* host) {
   }
 }
 
+bool lacks_devices(const Findings& found) {
+  return std::any_of(found.begin(), found.end(), [](const Finding& one) {
+    return one.kind == FindingKind::kRailShare || one.kind == FindingKind::kNoRail ||
+           one.kind == FindingKind::kPortDown;
+  });
+}
+
 bool is_of_nccl_file(const Finding& finding) {
   return finding.kind == FindingKind::kTopologyFile || finding.kind == FindingKind::kNcclFails;
 }

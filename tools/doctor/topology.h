@@ -52,6 +52,10 @@ void judge_nccl_choices(const Host& host, Findings* found);  // after all that m
 void judge_missing_gpus(const Host& host, Findings* found);
 void judge_numa_nodes(const Host& host, Findings* found);
 
+// Whether GPUs, HCAs or ports are missing, elsewhere or down by what was found. Settings for what
+// is left of the machine would stay when it is repaired, so that none are advised.
+bool lacks_devices(const Findings& found);
+
 // Whether the decision has the finding from NCCL's topology file, which nccl_variables.cc judges.
 bool is_of_nccl_file(const Finding& finding);
 

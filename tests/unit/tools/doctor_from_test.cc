@@ -151,6 +151,16 @@ TEST_F(DoctorFrom, WhatAFileIsSilentOf_IsNotOk) {
               StartsWith("unknown: the file does not show the NVLinks of GPUs"));
 }
 
+// Without its HCA, GPU0 gets those of all others, which NCCL_NETDEVS_POLICY=MAX:1 would change.
+TEST_F(DoctorFrom, MachineThatLacksAnHca_GetsNoPolicyAsAFix) {
+  std::string machine = read_whole(known("nccl-amd-4gpu.xml"));
+  const size_t hca = machine.find("<pci busid=\"0000:12:00.0\"");
+  machine.erase(hca, machine.find("</pci>", hca) + 6 - hca);
+  const std::string text = report_on(write("lost.xml", machine)).dump();
+  EXPECT_THAT(text, HasSubstr("GPU0: NCCL uses mlx5_"));
+  EXPECT_THAT(text, Not(HasSubstr("NCCL_NETDEVS_POLICY=")));
+}
+
 // What is wrong with the file is of one check and cost, and no card is blamed for what follows.
 TEST_F(DoctorFrom, SpellingOfALinkSpeed_IsOfTheVariablesAndBlamesNoCard) {
   const std::string of_hca = "subsystem_device=\"0x0041\" link_speed=\"32.0 GT/s";

@@ -67,19 +67,23 @@ const char* meeting_text(const RailDecision& decision, size_t gpu) {
   }
 }
 
-std::string fix_of_reach(const topo::Inspection& inspection, PathClass path,
-                         const std::vector<size_t>& gpus) {
-  const RailDecision& decision = inspection.decision;
+std::string fix_of_reach(const Host& host, const Findings& found, const std::vector<size_t>& gpus) {
+  const RailDecision& decision = decision_of(host);
+  const PathClass path = decision.plan.gpus[gpus[0]].path;
   const ReachRemedy remedy = reach_remedy(decision, gpus);
   if (remedy.setting == Setting::kNone) {
     return "no setting is known that helps: move an HCA below the GPU's PCIe switch, or to a slot "
            "of its NUMA node";
   }
   if (remedy.setting == Setting::kUnsetLevel) {
-    return removal_text(inspection.settings, topo::kLevelVariable);
+    return removal_text(host.inspection->settings, topo::kLevelVariable);
   }
   std::string fix = remedy.line;
   if (remedy.setting != Setting::kLevel) return fix;
+  if (lacks_devices(found)) {
+    return "find the HCA that is missing or in the wrong slot: nccl-gdr doctor --check "
+           "rails,port-state";
+  }
   if (!remedy.advised) {
     const bool is_known = std::all_of(gpus.begin(), gpus.end(),
                                       [&](size_t gpu) { return has_known_nodes(decision, gpu); });
@@ -198,12 +202,11 @@ void judge_reach(const Host& host, Findings* found) {
     const auto& [reason, consequence] = text;
     std::set<std::string> rails;
     for (const size_t gpu : gpus) rails.insert(rail_label(decision, gpu));
-    const PathClass path = decision.plan.gpus[gpus[0]].path;
     found->push_back({FindingKind::kGdrReach, severity, short_list(gpu_labels(gpus)),
                       "no GPUDirect RDMA with the own rail (" +
                           short_list({rails.begin(), rails.end()}) + "), " + consequence + ": " +
                           meeting_text(decision, gpus[0]) + ", and " + reason,
-                      fix_of_reach(*host.inspection, path, gpus)});
+                      fix_of_reach(host, *found, gpus)});
   }
 }
 

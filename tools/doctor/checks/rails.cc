@@ -122,7 +122,7 @@ void judge_nccl_choices(const Host& host, Findings* found) {
       !found->empty() || std::any_of(others.begin(), others.end(), is_of_nccl_file);
   for (const topology::Disagreement& one : topology::disagreements(decision)) {
     if (one.as_good || !topo::has_rdma_rail(decision.machine, one)) continue;
-    std::string fix = one.fix;
+    std::string fix = lacks_devices(*found) ? "" : one.fix;
     if (fix.empty()) {
       fix = has_cause ? "no setting; first what else nccl-gdr doctor finds"
                       : fix_of_choice(decision.machine, one);

@@ -162,6 +162,19 @@ auto warned_of(FindingKind kind) {
   };
 }
 
+// HCAs that go together with the GPUs below their switches, of which one is missing.
+TEST(CheckRails, MissingHca_IsTheFixInPlaceOfALevel) {
+  for (const std::ptrdiff_t lost : {0, 3}) {
+    Machine machine = good_machine();
+    for (Gpu& gpu : machine.gpus) gpu.nvlinks.clear();  // else NCCL uses PXN
+    machine.hcas.erase(machine.hcas.begin() + lost);
+    const std::vector<std::string> found = found_on(machine);
+    EXPECT_THAT(found, Contains(AllOf(HasSubstr("gdr-reach: GPU"),
+                                      HasSubstr("Fix: find the HCA that is missing or"))));
+    EXPECT_THAT(found, Not(Contains(HasSubstr("NCCL_NET_GDR_LEVEL="))));
+  }
+}
+
 void take_ports_down(Machine* machine) {
   for (Hca& hca : machine->hcas) {
     for (Port& port : hca.ports) port.state = Port::State::kDown;
