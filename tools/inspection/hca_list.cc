@@ -42,20 +42,26 @@ Accepts accepted_by(const Machine& machine, const InspectSettings& settings, Fin
   };
 }
 
-// Removes the ports that the plugin cannot use, as sysfs shows them, and returns them.
+RdmaKind kind_of(const std::filesystem::path& sysfs_root, const topology::Hca& hca, int port) {
+  const std::filesystem::path folder = sysfs_root / "class" / "infiniband" / hca.name;
+  const RdmaKind kind{topology::first_line(folder / "node_type"),
+                      topology::first_line(folder / "device" / "vendor"),
+                      topology::first_line(folder / "ports" / std::to_string(port) / "link_layer")};
+  return sysfs_root.empty() || kind.node_type.empty() ? kind_by_ids(hca.ids) : kind;
+}
+
+// Removes the ports that the plugin cannot use, as sysfs or the PCI IDs show them, and returns
+// them.
 std::vector<SkippedPort> remove_unsupported(const std::filesystem::path& sysfs_root,
                                             const transport::HcaFilter& filter, Machine* machine) {
   std::vector<SkippedPort> removed;
-  topology::keep_accepted(machine, [&](const std::string& hca, int port) {
-    const std::filesystem::path folder = sysfs_root / "class" / "infiniband" / hca;
-    const std::string number = std::to_string(port);
-    const SysfsKind kind{topology::first_line(folder / "node_type"),
-                         topology::first_line(folder / "device" / "vendor"),
-                         topology::first_line(folder / "ports" / number / "link_layer")};
+  topology::keep_accepted(machine, [&](const topology::Hca& hca, int port) {
+    const RdmaKind kind = kind_of(sysfs_root, hca, port);
     if (kind.node_type.empty()) return true;
-    std::string reason = unsupported_reason(kind, filter.entry_for(hca, port) != nullptr);
+    std::string reason = unsupported_reason(kind, filter.entry_for(hca.name, port) != nullptr);
     if (reason.empty()) return true;
-    removed.push_back({FindingKind::kHcaUnsupported, hca + ":" + number, std::move(reason)});
+    removed.push_back(
+        {FindingKind::kHcaUnsupported, hca.name + ":" + std::to_string(port), std::move(reason)});
     return false;
   });
   return removed;
@@ -68,13 +74,12 @@ std::vector<SkippedPort> remove_unused(const std::filesystem::path& sysfs_root,
                                        Machine* all, Findings* findings) {
   const Accepts accepts = accepted_by(*all, settings, findings);
   std::vector<SkippedPort> removed;
-  topology::keep_accepted(machine, [&](const std::string& hca, int port) {
-    if (accepts(hca, port)) return true;
-    removed.push_back({FindingKind::kHcaExcluded, hca + ":" + std::to_string(port),
+  topology::keep_accepted(machine, [&](const topology::Hca& hca, int port) {
+    if (accepts(hca.name, port)) return true;
+    removed.push_back({FindingKind::kHcaExcluded, hca.name + ":" + std::to_string(port),
                        transport::HcaFilter::kExcluded});
     return false;
   });
-  if (sysfs_root.empty()) return removed;
   for (SkippedPort& one : remove_unsupported(sysfs_root, settings.options.hcas, machine)) {
     removed.push_back(std::move(one));
   }

@@ -15,8 +15,7 @@ namespace gdr::tools::topo {
 // Removes from `machine`, of a file or of sysfs, what the list does not accept and what the plugin
 // cannot use; from `all`, which is the same machine, only what it cannot use if no list names it.
 // Returns what `machine` lost. NCCL_IB_HCA names HCAs as verbs does: those without such a name are
-// accepted, with a note. `sysfs_root` is "" for a file, which has only ports that can be used, or
-// nothing that distinguishes them.
+// accepted, with a note. `sysfs_root` is "" for a file, in which PCI IDs show what cannot be used.
 std::vector<transport::SkippedPort> remove_unused(const std::filesystem::path& sysfs_root,
                                                   const InspectSettings& settings,
                                                   topology::Machine* machine,

@@ -11,7 +11,6 @@
 #include "plugin/config/topology_options.h"
 #include "tools/inspection/hca_list.h"
 #include "tools/inspection/inspect_settings.h"
-#include "tools/inspection/rdma_devices.h"
 #include "tools/inspection/read_file.h"
 #include "tools/inspection/restriction.h"
 #include "topology/live/acs_findings.h"
@@ -131,7 +130,6 @@ Result<Inspection> inspect(const InspectOptions& options) {
   add_list_findings(*machine, settings, &findings);
   const std::filesystem::path sysfs_root =
       is_folder ? std::filesystem::path(options.from) / "sys" : "";
-  if (!is_folder) add_unsupported(*machine, &findings);
   Machine all = *machine;
   auto removed = remove_unused(sysfs_root, settings, &*machine, &all, &findings);
   auto made = decide(std::move(*machine), settings, std::move(findings));

@@ -51,7 +51,7 @@ uint8_t link_layer_of(const std::string& text) {
 
 }  // namespace
 
-std::string unsupported_reason(const SysfsKind& kind, bool named) {
+std::string unsupported_reason(const RdmaKind& kind, bool named) {
   return transport::exclusion_reason(
       {.transport = transport_of(kind.node_type),
        .vendor_id = static_cast<uint32_t>(std::strtoul(kind.vendor.c_str(), nullptr, 16)),
@@ -59,17 +59,14 @@ std::string unsupported_reason(const SysfsKind& kind, bool named) {
        .named = named});
 }
 
-void add_unsupported(const Machine& machine, Findings* findings) {
-  std::vector<std::string> names;
-  for (const Hca& hca : machine.hcas) {
-    // Amazon's Ethernet NICs have the vendor, too; devices efa0 to efa3: rdma-core, providers/efa.
-    if (hca.ids.vendor == 0x1d0f && hca.ids.device >> 4 == 0xefa) names.push_back(hca.name);
-  }
-  if (names.empty()) return;
-  findings->push_back({FindingKind::kHcaUnsupported, Severity::kWarning, short_list(names),
-                       "an Elastic Fabric Adapter (EFA) has no reliable connections, so that this "
-                       "plugin excludes it. Rails and paths are those of NCCL with aws-ofi-nccl",
-                       "use the network plugin aws-ofi-nccl with it"});
+RdmaKind kind_by_ids(const topology::PciIds& ids) {
+  // The kernel's node_type of these (drivers/infiniband/hw: efa, cxgb4, erdma). Amazon's Ethernet
+  // NICs have the vendor, too.
+  const bool is_efa = ids.vendor == 0x1d0f && ids.device >> 4 == 0xefa;
+  const bool is_chelsio = ids.vendor == 0x1425;
+  const bool is_erdma = ids.vendor == 0x1ded && ids.device == 0x107f;
+  if (is_efa) return {"7: unspecified", "0x1d0f", "Unspecified"};
+  return is_chelsio || is_erdma ? RdmaKind{"4: RNIC", "", "Ethernet"} : RdmaKind{};
 }
 
 bool is_rdma_device(const Machine& machine, const Hca& hca) {

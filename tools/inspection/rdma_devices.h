@@ -17,20 +17,19 @@ bool is_rdma_device(const Machine& machine, const Hca& hca);
 bool is_rdma_port(const Machine& machine, PortRef port);
 
 // What sysfs has of a device and one of its ports, as verbs reports it to the plugin.
-struct SysfsKind {
-  std::string node_type;   // "1: CA", "4: RNIC"; "" of a device that sysfs does not have
+struct RdmaKind {
+  std::string node_type;   // "1: CA", "4: RNIC"; "" where it is unknown
   std::string vendor;      // "0x15b3"
   std::string link_layer;  // "" may be any
 };
 
-// Adds a finding about the HCAs of a file that the plugin cannot use, as far as PCI IDs show them:
-// Amazon's Elastic Fabric Adapters. They stay in the machine: what NCCL decides about them is the
-// same with the network plugin that does use them.
-void add_unsupported(const Machine& machine, Findings* findings);
+// Returns the kind of an HCA in a file, where its PCI IDs alone show that it is neither InfiniBand
+// nor RoCE; else an unknown one.
+RdmaKind kind_by_ids(const topology::PciIds& ids);
 
 // Why the plugin cannot use a port of this kind, as transport::exclusion_reason() has it; `named`:
 // in NCCL_IB_HCA. "" for a port that it can use.
-std::string unsupported_reason(const SysfsKind& kind, bool named);
+std::string unsupported_reason(const RdmaKind& kind, bool named);
 
 // Whether one of the GPU's rails is on an RDMA device.
 bool has_rdma_rail(const Machine& machine, const topology::Disagreement& one);

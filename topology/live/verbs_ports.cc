@@ -115,9 +115,9 @@ void replace_hcas(Machine* machine, const std::vector<VerbsPort>& ports) {
   sort(machine);
 }
 
-void keep_accepted(Machine* machine, const std::function<bool(const std::string&, int)>& accepts) {
+void keep_accepted(Machine* machine, const std::function<bool(const Hca&, int)>& accepts) {
   for (Hca& hca : machine->hcas) {
-    std::erase_if(hca.ports, [&](const Port& port) { return !accepts(hca.name, port.number); });
+    std::erase_if(hca.ports, [&](const Port& port) { return !accepts(hca, port.number); });
   }
   std::erase_if(machine->hcas, [](const Hca& hca) { return hca.ports.empty(); });
 }

@@ -31,7 +31,7 @@ struct VerbsPort {
 // one that is on no visible PCI function is attached as NCCL does, see attach_without_pci().
 void replace_hcas(Machine* machine, const std::vector<VerbsPort>& ports);
 
-// Removes the ports for which accepts(HCA's name, port's number) is false, and HCAs without ports.
-void keep_accepted(Machine* machine, const std::function<bool(const std::string&, int)>& accepts);
+// Removes the ports for which accepts(HCA, port's number) is false, and HCAs without ports.
+void keep_accepted(Machine* machine, const std::function<bool(const Hca&, int)>& accepts);
 
 }  // namespace gdr::topology

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <map>
 #include <utility>
 
 #include "tools/doctor/checks/checks.h"
@@ -76,6 +77,20 @@ std::string rails_of_gpus(const RailDecision& decision) {
   return text;
 }
 
+// Names the HCAs where the plugin can use none of them. Which plugin NCCL loads is unknown here.
+bool add_unsupported(const Host& host, Findings* found) {
+  std::map<std::string, std::vector<std::string>> ports;  // by the reason
+  for (const transport::SkippedPort& one : host.inspection->not_offered) {
+    if (one.kind == FindingKind::kHcaUnsupported) ports[one.reason].push_back(one.port);
+  }
+  for (const auto& [reason, labels] : ports) {
+    const TextAndFix parts = split_fix(reason);
+    found->push_back({FindingKind::kHcaUnsupported, Severity::kWarning, short_list(labels),
+                      "it " + parts.text + ". This plugin does not use it", parts.fix});
+  }
+  return !ports.empty();
+}
+
 void judge_usable_rails(const Host& host, Findings* found) {
   const RailDecision& decision = decision_of(host);
   const Machine& machine = decision.machine;
@@ -86,6 +101,7 @@ void judge_usable_rails(const Host& host, Findings* found) {
          "look at lspci and nvidia-smi -L: the GPU's driver, or the container's devices"});
   }
   if (machine.hcas.empty() && !host.inspection->unrestricted.has_value()) {
+    if (add_unsupported(host, found)) return;
     found->push_back({FindingKind::kNoHca, Severity::kError, "",
                       "the machine shows no HCA, so that no GPU has a rail",
                       "look at lspci and ibstat: the HCA's driver, or the container's devices"});

@@ -30,7 +30,7 @@ RailDecision decision_of(const std::string& file, const config::Environment& env
   EXPECT_THAT(findings, IsEmpty());
   Machine machine = machine_of(file);
   keep_accepted(&machine,
-                [&](const std::string& hca, int port) { return options.hcas.accepts(hca, port); });
+                [&](const Hca& hca, int port) { return options.hcas.accepts(hca.name, port); });
   DecisionOptions decision = config::decision_options(options, machine);
   return decide(std::move(machine), std::move(decision), {});
 }
@@ -41,33 +41,6 @@ TEST(RailDecision, Description_HasALineForEachGpuAndEachOddPort) {
   EXPECT_THAT(lines[1], HasSubstr("map GPU1 0000:43:00.0 rail 1 mlx5_3:1 path PIX GPUDirect yes: "
                                   "PIX is within P2C"));
   EXPECT_THAT(lines, Contains(HasSubstr("map mlx5_1:1 excluded: no GPU is nearest to it")));
-}
-
-TEST(RailDecision, Level_DecidesTheVerdict) {
-  std::vector<std::string> lines = describe(decision_of("hwloc-two-socket-plain.xml"));
-  EXPECT_THAT(lines[0], HasSubstr("GPUDirect no: PHB is beyond P2C"));
-  lines = describe(decision_of("hwloc-two-socket-plain.xml", {{"NCCL_NET_GDR_LEVEL", "PHB"}}));
-  EXPECT_THAT(lines[0], HasSubstr("GPUDirect yes: PHB is within NCCL_NET_GDR_LEVEL=PHB"));
-  RailDecision number = decision_of("hwloc-two-socket-plain.xml", {{"NCCL_NET_GDR_LEVEL", "3"}});
-  ASSERT_EQ(number.findings.size(), 1u);
-  EXPECT_EQ(number.findings[0].severity, Severity::kInfo);
-  EXPECT_THAT(number.findings[0].text, HasSubstr("number 3 of NCCL_NET_GDR_LEVEL for PHB"));
-}
-
-TEST(RailDecision, StoragePortNamedInFull_BecomesARail) {
-  RailDecision by_prefix = decision_of("hwloc-dgx-h100.xml", {{"NCCL_IB_HCA", "mlx5"}});
-  EXPECT_EQ(by_prefix.plan.rails.size(), 8u);
-  RailDecision named =
-      decision_of("hwloc-dgx-h100.xml", {{"NCCL_IB_HCA", "=mlx5_0,mlx5_1,mlx5_3"}});
-  EXPECT_EQ(named.plan.rails.size(), 3u);
-}
-
-TEST(RailDecision, RailNumbersOfTheUser_Count) {
-  RailDecision decision =
-      decision_of("hwloc-two-socket-plain.xml", {{"NCCL_IB_HCA", "=mlx5_0:1:1,mlx5_1:1:0"}});
-  ASSERT_EQ(decision.plan.rails.size(), 2u);
-  EXPECT_EQ(port_label(decision.machine, decision.plan.rails[0].port), "mlx5_1:1");
-  EXPECT_EQ(decision.plan.rails[1].id, 1);
 }
 
 TEST(RailDecision, MapThatDoesNotFit_IsWarnedAboutAndDistanceCounts) {

@@ -16,7 +16,7 @@ TEST(KeepAccepted, PortsThatAreNotAccepted_AreRemoved) {
   Machine machine;
   machine.hcas = {make_hca("mlx5_0", bdf_of(1), {}, 2), make_hca("mlx5_1", bdf_of(2), {})};
   keep_accepted(&machine,
-                [](const std::string& hca, int port) { return hca == "mlx5_0" && port == 2; });
+                [](const Hca& hca, int port) { return hca.name == "mlx5_0" && port == 2; });
   ASSERT_EQ(machine.hcas.size(), 1u);
   EXPECT_EQ(machine.hcas[0].name, "mlx5_0");
   ASSERT_EQ(machine.hcas[0].ports.size(), 1u);
