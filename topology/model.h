@@ -182,8 +182,8 @@ struct Machine {
   std::vector<Switch> switches;
   std::vector<Gpu> gpus;  // gpus[i] is called GPU<i>
   std::vector<Hca> hcas;
-  // How many functions of a file may be GPUs or HCAs: it lacks their class, which NCCL takes from
-  // /sys of the machine.
+  // How many functions of a file may be GPUs or HCAs, or elsewhere: it lacks their class, or NCCL
+  // does not find them by their address, and takes what /sys of the machine has.
   int unclassified = 0;
   bool gpu_links_known = false;  // whether a GPU without entries in nvlinks and c2c_links has none
 };

@@ -4,6 +4,8 @@
 #include <string_view>
 #include <utility>
 
+#include "topology/live/read_machine.h"
+
 namespace gdr::config {
 namespace {
 
@@ -190,6 +192,10 @@ Options load(const Environment& environment, Findings* findings) {
     if (set == environment.end() || set->second.empty()) continue;
     read(variable, set->second, &options, findings);
   }
+  // NCCL looks for a file of the name "", and then reads not its default file, either
+  // (ncclTopoGetSystem in its src/graph/topo.cc).
+  const auto file = environment.find("NCCL_TOPO_FILE");
+  if (file != environment.end() && file->second.empty()) options.topology_file = topology::kNoFile;
   check_range_family(environment, &options, findings);
   check_subnet_prefix(options, findings);
   check_locks_of_mlx5(environment, &options, findings);

@@ -11,6 +11,7 @@
 #include "plugin/config/values.h"
 #include "tools/doctor/facts/host.h"
 #include "transport/device/hca_filter.h"
+#include "transport/device/socket_interface.h"
 
 namespace gdr::tools::doctor {
 namespace {
@@ -26,14 +27,16 @@ const config::ConfPlace* place_of(const Host& host, const std::string& name) {
 
 // The list with commas for blanks and its signs once, as far as the plugin can read it; "^": it
 // cannot.
-std::string readable_hcas(std::string list) {
+template <class Filter>
+std::string readable(std::string list) {
   std::replace_if(
       list.begin(), list.end(), [](char c) { return c == ' ' || c == '\t'; }, ',');
   const std::string signs = list.substr(0, list.find_first_not_of("^="));
   for (size_t at = 0; !signs.empty() && (at = list.find("," + signs, at)) != list.npos;) {
     list.erase(at + 1, signs.size());
   }
-  return transport::HcaFilter::parse(list).value().to_string();
+  const Result<Filter> filter = Filter::parse(list);
+  return filter ? filter->to_string() : "^";
 }
 
 }  // namespace
@@ -80,13 +83,15 @@ std::string set_text(const Host& host, const std::string& name, const std::strin
   return fmt::format("export {}={}", config::printable(name), value);
 }
 
-std::string correct_hcas_text(const Host& host) {
-  constexpr char kName[] = "NCCL_IB_HCA";
-  const std::string value = nccl_setting(host, kName).value_or("");
-  const std::string list = readable_hcas(value);
-  if (!list.empty() && list != "^" && list != value) return set_text(host, kName, list);
-  return list == "^" && value.find(':') != value.npos ? "write each HCA of it as NAME or NAME:PORT"
-                                                      : unset_text(host, kName);
+std::string correct_text(const Host& host, const std::string& name) {
+  const std::string value = nccl_setting(host, name).value_or("");
+  std::string list;
+  if (name == "NCCL_IB_HCA") list = readable<transport::HcaFilter>(value);
+  if (name == "NCCL_SOCKET_IFNAME") list = readable<transport::InterfaceFilter>(value);
+  if (!list.empty() && list != "^" && list != value) return set_text(host, name, list);
+  return name == "NCCL_IB_HCA" && list == "^" && value.find(':') != value.npos
+             ? "write each HCA of it as NAME or NAME:PORT"
+             : unset_text(host, name);
 }
 
 std::string exclude_text(const Host& host, const std::vector<std::string>& ports) {

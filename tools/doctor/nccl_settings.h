@@ -33,9 +33,10 @@ std::string unset_text(const Host& host, const std::string& name);
 // Returns how to set it to another value: "export NCCL_IB_HCA=mlx5_0", or in its line of the file.
 std::string set_text(const Host& host, const std::string& name, const std::string& value);
 
-// Returns how to correct a NCCL_IB_HCA that is set: to what can be read of it. To unset it would
-// let in every HCA, so that this is only for a list without names.
-std::string correct_hcas_text(const Host& host);
+// Returns how to correct a variable that is set: a list of names, to what can be read of it. To
+// unset it would let in every HCA or interface, so that this is only for other variables, and for a
+// list without names.
+std::string correct_text(const Host& host, const std::string& name);
 
 // Returns how to keep NCCL off these ports, such as mlx5_0:1. A list that is set is not replaced:
 // that would let in the HCAs that it leaves out.

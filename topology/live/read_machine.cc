@@ -162,7 +162,8 @@ Machine read_machine(const ReadOptions& options, Findings* findings) {
   std::error_code ignored;
   bool by_default = options.topology_file.empty();
   std::string file = by_default ? options.default_topology_file : options.topology_file;
-  if (by_default && !std::filesystem::exists(file, ignored)) return read_live(options, findings);
+  const bool is_absent = by_default && !std::filesystem::exists(file, ignored);
+  if (is_absent || file == kNoFile) return read_live(options, findings);
   Result<Machine> machine = read_file(file, options);
   if (!machine) {
     findings->push_back(

@@ -11,6 +11,9 @@
 
 namespace gdr::topology {
 
+// As a name of NCCL_TOPO_FILE, a file of which NCCL reads nothing.
+inline constexpr char kNoFile[] = "/dev/null";
+
 struct ReadOptions {
   std::string topology_file;  // NCCL_TOPO_FILE; empty: unset
   Selection selection;        // which PCI functions count as GPUs

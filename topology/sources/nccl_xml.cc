@@ -275,7 +275,10 @@ Status NcclXmlReader::read_pci(const pugi::xml_node& pci, const Attachment& at) 
   bool nic = is_nic(pci, *bdf, class_code);
   const bool is_looked_up = gpu || (nic && !pci.child("nic").child("net"));
   diagnose(pci, *bdf, is_looked_up);
-  if (selection_.is_live() && is_looked_up && busid != bdf->to_string()) return {};
+  if (is_looked_up && busid != bdf->to_string()) {
+    if (selection_.is_live()) return {};
+    ++machine_.unclassified;
+  }
   if ((gpu || nic) && !seen_.insert(*bdf).second) {
     return xml_.error_at(pci, "there is a second <pci> with busid " + busid);
   }
@@ -439,11 +442,23 @@ Findings nccl_file_findings(const std::string& file) {
   return findings;
 }
 
+// Whether there is something else than comments and blanks.
+bool has_element(std::string_view text) {
+  const auto trim = [&] {
+    text.remove_prefix(std::min(text.find_first_not_of(" \r\n"), text.size()));
+  };
+  trim();
+  for (size_t end; text.starts_with("<!--") && (end = text.find("-->", 4)) != text.npos; trim()) {
+    text.remove_prefix(end + 3);
+  }
+  return !text.empty();
+}
+
 Result<std::set<int>> gpus_of_graph(const std::string& file) {
   Result<std::string> text = XmlFile::text_of(file);
   if (!text) return forward_error(text);
   // Where the file ends before an element, NCCL has none (xmlGetNode in its src/graph/xml.cc).
-  if (text->find_first_not_of(" \r\n") == std::string::npos) return std::set<int>{};
+  if (!has_element(*text)) return std::set<int>{};
   auto xml = XmlFile::parse(std::move(*text), file);
   if (!xml) return forward_error(xml);
   // Its elements are not those of a topology file, and the syntax is.

@@ -55,7 +55,7 @@ void judge_blanks_of_filter(const Host& host, const char* name, Observations* se
       Cost::kHalves, warning(name,
                              value_text(host, name) + ": NCCL's own transport keeps the blanks, so "
                                                       "that these names match no HCA",
-                             correct_hcas_text(host))));
+                             correct_text(host, name))));
 }
 
 void judge_hca_filter(const Host& host, const config::Options& options, Observations* seen) {
@@ -77,7 +77,7 @@ void judge_hca_filter(const Host& host, const config::Options& options, Observat
                             fmt::format("{} accepts none of the ports of this machine ({}), so "
                                         "that NCCL uses sockets",
                                         value, hcas_of(ports)),
-                            correct_hcas_text(host) + ", or name HCAs of this machine"));
+                            correct_text(host, kName) + ", or name HCAs of this machine"));
     return;
   }
   const Findings findings = options.hcas.findings_on(ports);
@@ -114,7 +114,7 @@ void judge_interface_filter(const Host& host, const config::Options& options, Ob
     seen->push_back(failure(kName,
                             fmt::format("{} matches no interface of this machine ({})",
                                         value_text(host, kName), fmt::join(interfaces, ", ")),
-                            unset_text(host, kName) + ", or name one of them"));
+                            correct_text(host, kName) + ", or name one of them"));
   } else if (up.empty()) {
     seen->push_back(failure(kName,
                             fmt::format("{} matches {}, which is down", value_text(host, kName),

@@ -45,10 +45,7 @@ void judge_findings(const Host& host, const Findings& findings, Observations* se
       continue;
     }
     std::string fix = finding.fix;
-    if (fix.empty()) {
-      fix = finding.subject == "NCCL_IB_HCA" ? correct_hcas_text(host)
-                                             : unset_text(host, finding.subject);
-    }
+    if (fix.empty()) fix = correct_text(host, finding.subject);
     seen->push_back(
         observation_of({finding.kind, Severity::kWarning, finding.subject, evidence, fix}));
   }
@@ -233,6 +230,8 @@ void judge_topology_file(const Host& host, Observations* seen) {
   }
   const topology::ReadOptions defaults;
   const std::optional<std::string> named = file_of(host, kName);
+  const std::string value = nccl_setting(host, kName).value_or("");
+  if (host.environment.contains(kName) && (value.empty() || value == topology::kNoFile)) return;
   const std::string file = named.value_or(host.path(defaults.default_topology_file).string());
   std::error_code error;
   if (std::filesystem::is_regular_file(file, error)) {
@@ -241,9 +240,12 @@ void judge_topology_file(const Host& host, Observations* seen) {
       seen->push_back(observation_of(one));
     }
   } else if (named.has_value()) {
-    seen->push_back(warning(
-        kName, value_text(host, kName) + ": there is no such file, and NCCL goes on without it",
-        unset_text(host, kName) + ", or create the file"));
+    const bool is_other = std::filesystem::exists(file, error);
+    seen->push_back(warning(kName,
+                            value_text(host, kName) +
+                                (is_other ? ": it is not a file" : ": there is no such file") +
+                                ", and NCCL goes on without it",
+                            unset_text(host, kName) + ", or create the file"));
   }
 }
 

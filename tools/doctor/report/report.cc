@@ -20,8 +20,8 @@ Observation not_in_file(const std::string& what) {
 Observation of_silent_file(const InFile& shown, const Machine& machine) {
   if (machine.unclassified > 0 && (shown.needs_gpu || shown.needs_hca)) {
     return not_in_file(
-        fmt::format("which devices there are: {} <pci> have no class, which NCCL "
-                    "takes from /sys of the machine",
+        fmt::format("which devices there are, and where: {} <pci> have no class, or a busid "
+                    "that NCCL does not find, and NCCL takes what /sys of the machine has",
                     machine.unclassified));
   }
   if (shown.needs_gpu && machine.gpus.empty()) return nothing("the file shows no GPU");

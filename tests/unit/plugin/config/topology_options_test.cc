@@ -58,6 +58,7 @@ TEST(TopologyOptions, GpuSelection_AddsTheVendorForTests) {
 
 TEST(TopologyOptions, TopologyFile_IsTheUsers) {
   EXPECT_EQ(read_options(load({{"NCCL_TOPO_FILE", "/a.xml"}}, nullptr)).topology_file, "/a.xml");
+  EXPECT_EQ(read_options(load({{"NCCL_TOPO_FILE", ""}}, nullptr)).topology_file, "/dev/null");
   EXPECT_FALSE(read_options(Options{}).default_topology_file.empty());
 }
 

@@ -68,7 +68,8 @@ std::string pci(const std::string& busid) {
 
 TEST_F(ReadMachine, NoFile_TheMachineItselfIsRead) {
   gpu("0000:03:00.0", true);
-  Machine machine = read("");
+  write("default.xml", "<system version='2'/>");
+  Machine machine = read(kNoFile);
   ASSERT_EQ(machine.gpus.size(), 1u);
   EXPECT_EQ(machine.switches.size(), 1u);
   EXPECT_THAT(warnings(), IsEmpty());

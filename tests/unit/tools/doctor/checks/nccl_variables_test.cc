@@ -70,6 +70,10 @@ TEST(NcclVariables, EachCase_HasItsVerdict) {
        {"own transport's", with(on_own_transport), Verdict::kOk},
        {"own transport's with the plugin", with(on_plugin), Verdict::kWarning},
        {"missing topology file", with(topo_file), Verdict::kWarning},
+       {"no topology file", with({{"NCCL_TOPO_FILE", ""}}), Verdict::kOk},
+       {"nothing as topology file", with({{"NCCL_TOPO_FILE", "/dev/null"}}), Verdict::kOk},
+       {"folder as topology file", with({{"NCCL_TOPO_FILE", "/"}}), Verdict::kWarning, "",
+        "it is not a file"},
        {"topology file",
         [&](MadeHost* made) {
           made->host.environment = topo_file;
@@ -124,6 +128,8 @@ TEST(NcclVariables, FilesOfNccl_AreReadAsNcclReadsThem) {
       {"NCCL_TOPO_FILE", topology, Verdict::kOk, ""},
       {"NCCL_GRAPH_FILE", graph, Verdict::kFailure, "use GPU3, and this machine has 2 GPUs"},
       {"NCCL_GRAPH_FILE", "<graphs version=\"1\"/>", Verdict::kWarning, "has no channels"},
+      {"NCCL_GRAPH_FILE", "<!-- none -->\n<!----> ", Verdict::kWarning, "has no channels"},
+      {"NCCL_GRAPH_FILE", "<!-- none --", Verdict::kFailure, "NCCL fails"},
       {"NCCL_GRAPH_FILE",
        "<graphs version=\"1\"><graph><channel><gpu rank=\"9\"/></channel></graph></graphs>",
        Verdict::kWarning, "instead of those"},
