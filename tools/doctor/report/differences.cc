@@ -61,8 +61,9 @@ std::optional<ByIdentity> by_identity(const std::vector<const Device*>& devices,
 }
 
 // Pairs up the devices of the same identity. `is_unique` says that no other device in the world has
-// it. Otherwise those of one machine have to be a subset of the other's: one more card moves the
-// bus numbers of others, so that some addresses are those of other devices.
+// it: most devices have to be the same then, since a card that was moved to another machine says
+// nothing of its slot there. Otherwise those of one machine have to be a subset of the other's: one
+// more card moves the bus numbers of others, so that some addresses are those of other devices.
 void pair_by(Identity identity, bool is_unique, Unpaired* rest, DevicePairs* pairs) {
   const auto first = by_identity(rest->first, identity);
   const auto second = by_identity(rest->second, identity);
@@ -72,7 +73,8 @@ void pair_by(Identity identity, bool is_unique, Unpaired* rest, DevicePairs* pai
     const auto same = second->find(key);
     if (same != second->end()) found.push_back({"", device, same->second});
   }
-  if (!is_unique && found.size() < std::min(first->size(), second->size())) return;
+  const size_t most = std::min(first->size(), second->size());
+  if (is_unique ? 2 * found.size() <= most : found.size() < most) return;
   for (const DevicePair& pair : found) {
     std::erase(rest->first, pair.first);
     std::erase(rest->second, pair.second);

@@ -190,9 +190,9 @@ std::string nccl_rails(const PredictedRails& decision, size_t gpu) {
 }
 
 Facts gpu_choices(const PredictedRails& decision, size_t gpu) {
-  Facts facts = known({{"rails that NCCL uses", nccl_rails(decision, gpu)}});
+  Facts facts = known({{"rails that NCCL uses, by number", nccl_rails(decision, gpu)}});
   const topology::Rail* rail = decision.plan.first_rail_of(gpu);
-  facts["rails"] = rail == nullptr ? "none" : topo::rail_numbers(decision.plan, gpu);
+  facts["rails by number"] = rail == nullptr ? "none" : topo::rail_numbers(decision.plan, gpu);
   if (rail == nullptr) return facts;
   const auto hca = static_cast<size_t>(rail->port.hca);
   const topology::nccl::Verdicts verdicts = verdicts_between(decision, gpu, hca);

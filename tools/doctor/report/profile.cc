@@ -31,6 +31,14 @@ Result<std::string> text_of_file(const std::string& file) {
               stream.bad() ? "cannot be read" : "is larger than any output of the doctor");
 }
 
+std::string json_error(const std::exception& error) {
+  // "[json.exception.parse_error.101] parse error at line 3, column 7: ...": the library's own
+  // numbers and advice say nothing to a user.
+  const auto* syntax = dynamic_cast<const nlohmann::json::parse_error*>(&error);
+  if (syntax == nullptr) return "it lacks a key, or has another type of value";
+  return fmt::format("its JSON is damaged or cut off at byte {}", syntax->byte);
+}
+
 std::string to_json(const Profile& profile) {
   nlohmann::json json = profile;
   json["format"] = kFingerprintFormat;
@@ -54,10 +62,8 @@ Result<Profile> parse_fingerprint(const std::string& text) {
                 fmt::format("is not of version {}, which this program reads{}", kFingerprintVersion,
                             kMake));
   } catch (const nlohmann::json::exception& error) {
-    // "[json.exception.parse_error.101] parse error at line 1, ..."
-    const std::string reason = error.what();
-    return fail(Code::kInvalidArgument, fmt::format("is not a fingerprint: {}{}",
-                                                    reason.substr(reason.find(' ') + 1), kMake));
+    return fail(Code::kInvalidArgument,
+                fmt::format("is not a fingerprint: {}{}", json_error(error), kMake));
   }
 }
 

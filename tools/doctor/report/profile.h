@@ -62,6 +62,9 @@ std::string to_json(const Profile& profile);
 // text goes on behind a name: "is not a fingerprint".
 Result<Profile> parse_fingerprint(const std::string& text);
 
+// What is wrong with JSON that nlohmann's library does not take, to follow "is not ...: ".
+std::string json_error(const std::exception& error);
+
 // Reads a file or a pipe. Fails with kInvalidArgument; the text goes on behind the file's name.
 Result<std::string> text_of_file(const std::string& file);
 

@@ -89,8 +89,8 @@ TEST(Differences, EachPropertyThatChanges_IsNamed) {
 
 TEST(Differences, Choices_AreCompared) {
   Profile node = node_of();
-  gpus_of(node)[2].choices["rails that NCCL uses"] = "7";
-  EXPECT_THAT(deviations(node), StartsWith("GPU2: rails that NCCL uses: 7, expected "));
+  gpus_of(node)[2].choices["rails that NCCL uses, by number"] = "7";
+  EXPECT_THAT(deviations(node), StartsWith("GPU2: rails that NCCL uses, by number: 7, expected "));
 }
 
 TEST(Differences, SettingOfTheGoodMachineAlone_IsUnsetOnTheOther) {
@@ -193,6 +193,17 @@ TEST(Differences, HcaLostBeforeOthersThatMoveUp_IsNamedByGuids) {
     const std::string name = "mlx5_" + std::to_string(lost) + " (0000:e" + std::to_string(lost);
     EXPECT_EQ(deviations(node, node_of(eight)), name + ":00.0)" + kMissing);
   }
+}
+
+// The card in the place of mlx5_1 is that of mlx5_3 of the good machine.
+TEST(Differences, CardThatWasMovedBetweenMachines_IsComparedWithThatOfItsSlot) {
+  const auto with_cards = [](uint64_t first, uint64_t second_card) {
+    return [=](Machine* machine) {
+      for (size_t i = 0; i < machine->hcas.size(); ++i) machine->hcas[i].guid = first + i;
+      machine->hcas[1].guid = second_card;
+    };
+  };
+  EXPECT_EQ(deviations(node_of(with_cards(0x200, 0x103)), node_of(with_cards(0x100, 0x101))), "");
 }
 
 TEST(Differences, HcasNamedByTheirAddresses_BelongTogetherByOrderWhereBusNumbersDiffer) {

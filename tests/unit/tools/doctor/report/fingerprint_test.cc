@@ -80,8 +80,8 @@ TEST(Fingerprint, Devices_HaveWhatTheTopologyShowsAndWhatLinksRunAt) {
   EXPECT_EQ(gpu.address, "0000:1a:00.0");
   EXPECT_THAT(gpu.properties, Contains(Pair("PCIe lanes in use", "x8")));
   EXPECT_THAT(gpu.paths, ElementsAre(Pair("mlx5_0", "PIX")));
-  EXPECT_EQ(gpu.choices, (Facts{{"rails", "0"},
-                                {"rails that NCCL uses", "0"},
+  EXPECT_EQ(gpu.choices, (Facts{{"rails by number", "0"},
+                                {"rails that NCCL uses, by number", "0"},
                                 {"path to its rail", "PIX"},
                                 {"GPUDirect receive", "yes"},
                                 {"GPUDirect send", "yes"}}));
@@ -129,14 +129,14 @@ std::string error_of(const std::string& text) {
 TEST(ParseFingerprint, OtherTexts_AreErrorsThatSayWhat) {
   const std::string brackets(200000, '['), closing(200000, ']');
   const std::pair<std::string, const char*> cases[] = {
-      {"", "parse error"},
-      {"{", "parse error"},
+      {"", "damaged or cut off at byte 1. Fix: make one"},
+      {"{", "damaged or cut off at byte 2. Fix: make one"},
       {"[]", "is not a fingerprint. Fix: "},
       {brackets + closing, "is not a fingerprint. Fix: "},
       {R"({"format": "nccl-gdr-doctor", "version": 1})", "is not a fingerprint. Fix: "},
-      {R"({"format": "nccl-gdr-fingerprint"})", "'version' not found"},
+      {R"({"format": "nccl-gdr-fingerprint"})", "lacks a key, or has another type of value"},
       {R"({"format": "nccl-gdr-fingerprint", "version": 2})", "is not of version 3"},
-      {R"({"format": "nccl-gdr-fingerprint", "version": 3})", "not found. Fix: make one"}};
+      {R"({"format": "nccl-gdr-fingerprint", "version": 3})", "lacks a key"}};
   for (const auto& [text, error] : cases) EXPECT_THAT(error_of(text), HasSubstr(error)) << error;
 }
 
@@ -148,7 +148,7 @@ TEST(ParseFingerprint, PartsOfAnotherType_AreErrorsAndOtherKeysAreNot) {
                            "/devices/HCA/0", "/machine/kernel"}) {
     Json odd = Json::parse(whole);
     odd[Json::json_pointer(part)] = 3;
-    EXPECT_THAT(error_of(odd.dump()), HasSubstr("number. Fix: make one")) << part;
+    EXPECT_THAT(error_of(odd.dump()), HasSubstr("type of value. Fix: make one")) << part;
   }
   const std::string brackets(200000, '['), closing(200000, ']');
   EXPECT_EQ(error_of("{\"new\": " + brackets + closing + "," + whole.substr(1)), "");
