@@ -137,7 +137,7 @@ TEST_F(DoctorCommandRun, FilesThatCannotBeCompared_ExitWith2AndAreNamed) {
 }
 
 // Such a setting would stay in /etc/nccl.conf when the machine is repaired.
-TEST_F(DoctorCommandRun, FixScriptOfAMachineWithAFault_HasNoListOfHcasAndNoLevel) {
+TEST_F(DoctorCommandRun, FixScriptOfAMachineWithAFault_HasNoListOfHcas) {
   std::stringstream whole;
   whole << std::ifstream(GDR_TOPOLOGIES "/hwloc-dgx-h100.xml").rdbuf();
   const std::string file = (folder_.path() / "topology.xml").string();
@@ -180,19 +180,30 @@ TEST_F(DoctorCommandRun, GoodMachine_IsWhatThisOneIsComparedWith) {
 
 TEST_F(DoctorCommandRun, EarlierReport_ShowsHowCountersMoved) {
   const std::string hca = "sys/class/infiniband/mlx5_0/",
+                    upstream = "sys/devices/pci0000:3a/0000:3a:00.0/",
+                    function = upstream + "0000:3b:00.0/",
                     file = (folder_.path() / "a.json").string();
+  for (const char* link :
+       {"sys/class/infiniband/mlx5_0/device", "sys/bus/pci/devices/0000:3b:00.0"}) {
+    fs::create_directories((folder_.path() / link).parent_path());
+    fs::create_directory_symlink(folder_.path() / function, folder_.path() / link);
+  }
   const std::string since = "--check error-counters --since " + file;
   const auto write_machine = [&](const char* uptime, const char* link_downed) {
-    for (const auto& [name, text] :
-         std::map<std::string, std::string>{{"proc/stat", "cpu 1\nbtime 1790000000"},
-                                            {"proc/uptime", uptime},
-                                            {"proc/sys/kernel/hostname", "node17"},
-                                            {"proc/sys/kernel/random/boot_id", "aaaa"},
-                                            {hca + "node_guid", "946d:ae03:00c0:1234"},
-                                            {hca + "ports/1/link_layer", "Ethernet"},
-                                            {hca + "parent", "eth0"},
-                                            {"sys/class/net/eth0/carrier_changes", "2"},
-                                            {hca + "ports/1/counters/link_downed", link_downed}}) {
+    for (const auto& [name, text] : std::map<std::string, std::string>{
+             {"proc/stat", "cpu 1\nbtime 1790000000"},
+             {"proc/uptime", uptime},
+             {"proc/sys/kernel/hostname", "node17"},
+             {"proc/sys/kernel/random/boot_id", "aaaa"},
+             {hca + "node_guid", "946d:ae03:00c0:1234"},
+             {hca + "ports/1/link_layer", "Ethernet"},
+             {hca + "parent", "eth0"},
+             {"sys/class/net/eth0/carrier_changes", "2"},
+             {function + "vendor", "0x15b3"},
+             {function + "aer_dev_fatal", "Undefined 0\nTOTAL_ERR_FATAL 0"},
+             {function + "aer_dev_correctable", "RxErr 7\nTOTAL_ERR_COR 7"},
+             {upstream + "aer_dev_nonfatal", "DLP 2\nTOTAL_ERR_NONFATAL 2"},
+             {hca + "ports/1/counters/link_downed", link_downed}}) {
       fs::create_directories((folder_.path() / name).parent_path());
       std::ofstream(folder_.path() / name) << text << "\n";
     }
@@ -202,7 +213,8 @@ TEST_F(DoctorCommandRun, EarlierReport_ShowsHowCountersMoved) {
   EXPECT_EQ(report["counters"]["time"], 1790010000);
   EXPECT_EQ(report["counters"]["ports"].dump(),
             R"([{"device":"mlx5_0","guid":"946d:ae03:00c0:1234","port":1,)"
-            R"("values":{"carrier_changes":2,"link_downed":14}}])");
+            R"("values":{"aer_dev_correctable":7,"aer_dev_fatal":0,"carrier_changes":2,)"
+            R"("link_downed":14,"upstream_aer_dev_nonfatal":2}}])");
   std::ofstream(file) << report;
   EXPECT_THAT(run_as_is(since).err, HasSubstr("is of the machine \"node17\", and this is"));
   EXPECT_THAT(run(since).err, HasSubstr("is not older than the counters of the machine"));
@@ -217,7 +229,7 @@ TEST_F(DoctorCommandRun, EarlierReport_ShowsHowCountersMoved) {
       {"/boot_id", "bbbb", 2, "has none of this machine's HCAs"},
       {"/ports/0/guid", "", 3, "from this boot"},
       {"/time", 0, 2, "does not state the time"},
-      {"/ports/0/values/link_downed", "x", 2, "is not a report with counters"}};
+      {"/ports/0/values/link_downed", "x", 2, "another type of value. Fix: make one"}};
   for (const auto& [place, value, code, text] : cases) {
     report["counters"][nlohmann::json::json_pointer(place)] = value;
     std::ofstream(file) << report;

@@ -34,12 +34,21 @@ constexpr std::string_view kCable =
     "them";
 constexpr std::string_view kLoss =
     "look for drops on the switches, and at nccl-gdr doctor --check congestion-control";
+constexpr std::string_view kSlot =
+    "reseat the card and its riser or cable, and look at nccl-gdr doctor --check pcie-link";
 constexpr std::string_view kPeer = "look at the peer's log: it may have died";
 
 // Azure's health checks drain a GPU node that lost a link more than 5 times in 24 hours.
 constexpr double kFlaps = 5;
 
+// NVIDIA's DCGM warns of a GPU that sends more than 8 packets a minute again over PCIe
+// (DCGM_LIMIT_MAX_PCIREPLAY_RATE in its dcgm_gpu_hardware_limits.h).
+constexpr double kReplays = 24 * 60 * 8;
+
 constexpr auto kMeanings = std::to_array<CounterMeaning>({
+    {"aer_dev_correctable", "the HCA's PCIe link corrected errors", kSlot, 0, kReplays},
+    {"aer_dev_nonfatal", "transfers on the HCA's PCIe link failed", kSlot, 0, 1},
+    {"aer_dev_fatal", "the HCA's PCIe link failed", kSlot, 0, 1, 0},
     {"symbol_error", "bits were damaged on the link", kCable, 65535},
     {"link_error_recovery", "the link trained again", kCable, 255, 1, kFlaps},
     {"link_downed", "the link went down", kCable, 255, 1, kFlaps},
@@ -91,7 +100,7 @@ std::string duration_text(uint64_t seconds) {
 std::string totals_text(const transport::HardwareCounters& counters, uint64_t uptime) {
   std::vector<std::string> texts;
   for (const auto& [name, value] : counters) {
-    if (value == 0 || !transport::is_symptom(name)) continue;  // a link that came up is none
+    if (value == 0 || name == "carrier_changes") continue;  // a link that came up counts, too
     texts.push_back(fmt::format("{} {}", name, value));
   }
   if (texts.empty()) return "all are 0";
@@ -103,6 +112,7 @@ std::string totals_text(const transport::HardwareCounters& counters, uint64_t up
 struct Moves {
   uint64_t seconds = 0;
   Verdict worst = Verdict::kOk;
+  std::string needs;  // for the verdict, where it is kUnknown
   std::vector<std::string> texts;
   std::vector<std::string_view> meanings, fixes;  // of those that moved too fast
 };
@@ -116,12 +126,18 @@ Verdict verdict_of(const CounterMeaning& meaning, uint64_t moved, uint64_t secon
 
 // A counter that is less than before began again at 0 meanwhile. One at its largest value may have
 // missed any number of events.
-void add_move(const std::string& name, uint64_t before, uint64_t after, Moves* moves) {
+void add_move(const FabricPort& one, const std::string& name, uint64_t before, uint64_t after,
+              Moves* moves) {
   const CounterMeaning& meaning = meaning_of(name);
   const bool is_largest = after > 0 && after == meaning.largest;
   const uint64_t moved = after < before ? after : after - before;
   const Verdict verdict = std::max(verdict_of(meaning, moved, moves->seconds),
                                    is_largest ? Verdict::kUnknown : Verdict::kOk);
+  if (is_largest) {
+    moves->needs = fmt::format(
+        "set the counters of the port to 0: perfquery -C {0} -P {1} -R, or mlxlink -d {0} --pc",
+        topo::shell_word(one.hca->name), one.port->number);
+  }
   if (after < before) {
     moves->texts.push_back(fmt::format("{} began again ({} in all)", name, after));
   } else if (after > before) {
@@ -136,16 +152,23 @@ void add_move(const std::string& name, uint64_t before, uint64_t after, Moves* m
   add_once(&moves->fixes, meaning.fix);
 }
 
+// A counter of the port that the earlier report lacks, as that of a kernel or a doctor that did not
+// have it.
+void add_new_counter(const std::string& name, uint64_t value, Moves* moves) {
+  if (value == 0 || name == "carrier_changes") return;
+  moves->worst = std::max(moves->worst, Verdict::kUnknown);
+  moves->needs = "give --since a later report, which has the counter";
+  moves->texts.push_back(
+      fmt::format("{} unknown ({} in all, not in the earlier report)", name, value));
+}
+
 Observation moved_counters(const FabricPort& one, const Moves& moves) {
   const std::string moved =
       fmt::format("{} in the last {}", fmt::join(moves.texts, ", "), duration_text(moves.seconds));
   Observation seen = ok(one.label, moved);
   seen.verdict = moves.worst;
   if (moves.worst == Verdict::kUnknown) {
-    seen.needs = fmt::format(
-        "set the counters of the port to 0: perfquery -C {0} -P {1} -R, or mlxlink "
-        "-d {0} --pc",
-        topo::shell_word(one.hca->name), one.port->number);
+    seen.needs = moves.needs;
   } else if (moves.worst != Verdict::kOk) {
     seen.evidence += fmt::format(": {}", fmt::join(moves.meanings, "; "));
     seen.fix = fmt::format("{}", fmt::join(moves.fixes, "; "));
@@ -173,8 +196,12 @@ Observation error_counters_of(const Host& host, const FabricPort& one) {
   moves.seconds = host.counters.time - host.earlier->time;
   for (const auto& [name, value] : now->values) {
     const auto old = before->values.find(name);
-    if (old == before->values.end() || is_of_closing(name)) continue;
-    add_move(name, old->second, value, &moves);
+    if (is_of_closing(name)) continue;
+    if (old == before->values.end()) {
+      add_new_counter(name, value, &moves);
+    } else {
+      add_move(one, name, old->second, value, &moves);
+    }
   }
   if (!moves.texts.empty()) return moved_counters(one, moves);
   return ok(one.label, totals + "; none moved in the last " + duration_text(moves.seconds));

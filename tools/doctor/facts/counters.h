@@ -18,7 +18,8 @@ struct PortCounters {
   std::string device;  // "mlx5_0"
   int port = 1;
   std::string guid;  // of the HCA's node; "": unknown
-  // Those about errors, and carrier_changes of the network interface.
+  // Those about errors, with those of the HCA's PCIe link, and carrier_changes of the network
+  // interface.
   transport::HardwareCounters values;
 };
 

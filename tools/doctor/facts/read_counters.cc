@@ -30,9 +30,29 @@ uint64_t time_of(const Host& host, uint64_t uptime) {
   return boot > 0 && uptime > 0 ? boot + uptime : 0;
 }
 
+// Adds the totals of PCI Express's error reporting
+// (Documentation/ABI/testing/sysfs-bus-pci-devices- aer_stats of Linux) at both ends of the HCA's
+// link, since the end that receives counts: the function's own, and those of the switch or root
+// port above it.
+void add_link_errors(const Host& host, const std::string& pci,
+                     transport::HardwareCounters* values) {
+  constexpr std::pair<const char*, const char*> kEnds[] = {{"", ""}, {"/..", "upstream_"}};
+  constexpr std::pair<const char*, const char*> kTotals[] = {
+      {"aer_dev_correctable", "TOTAL_ERR_COR "},
+      {"aer_dev_nonfatal", "TOTAL_ERR_NONFATAL "},
+      {"aer_dev_fatal", "TOTAL_ERR_FATAL "}};
+  for (const auto& [above, prefix] : kEnds) {
+    for (const auto& [file, total] : kTotals) {
+      const auto value = host.line_of("/sys/bus/pci/devices/" + pci + above + "/" + file, total);
+      if (value.has_value()) (*values)[std::string(prefix) + file] = number_of(*value);
+    }
+  }
+}
+
 PortCounters counters_of(const Host& host, const RdmaHca& hca, const RdmaPort& port) {
   PortCounters counters{topo::clean_text(hca.name), port.number, hca.guid,
                         transport::read_hardware_counters(hca.folder.string(), port.number)};
+  if (!hca.pci.empty()) add_link_errors(host, hca.pci, &counters.values);
   if (!port.is_ethernet() || port.netdevs.empty()) return counters;
   const std::string changes =
       host.line("/sys/class/net/" + port.netdevs.front() + "/carrier_changes");
@@ -64,7 +84,7 @@ Result<CounterReading> parse_counters(const std::string& text) {
     return fail(Code::kInvalidArgument,
                 fmt::format("is not a report with counters: {}. Fix: make one by nccl-gdr doctor "
                             "--json",
-                            error.what()));
+                            json_error(error)));
   }
 }
 

@@ -39,7 +39,8 @@ std::string label_value(const std::string& name) {
 
 std::string counters_metric(const CounterReading& reading) {
   constexpr char kName[] = "nccl_gdr_doctor_port_events_total";
-  std::string text = metric_head(kName, "Errors of ports and changes of their links.", "counter");
+  std::string text = metric_head(
+      kName, "Errors of ports and of their PCIe links, and changes of their links.", "counter");
   for (const PortCounters& one : reading.ports) {
     for (const auto& [name, value] : one.values) {
       text += fmt::format("{}{{device={},port=\"{}\",counter={}}} {}\n", kName,

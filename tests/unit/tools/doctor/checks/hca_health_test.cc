@@ -64,8 +64,14 @@ TEST(ErrorCounters, SinceAnEarlierReport_AreJudgedByTheirRate) {
         "link_downed 2 (255 in all, its largest value)", "perfquery"},
        {"many until it counts no longer",
         counters({{"link_downed", 255}}, {{"link_downed", 100}}, kDay), Verdict::kFailure},
-       {"new counter", counters({{"link_downed", 200}}, {}, kHour), Verdict::kOk, "",
-        "not 0: link_downed 200"},
+       {"new counter", counters({{"link_downed", 200}}, {}, kHour), Verdict::kUnknown, "",
+        "link_downed unknown (200 in all, not in the earlier report)", "later"},
+       {"new counter at 0", counters({{"link_downed", 0}}, {}, kHour), Verdict::kOk},
+       {"PCIe replays of a healthy link", moved("aer_dev_correctable", 479, kHour), Verdict::kOk},
+       {"PCIe replays", moved("upstream_aer_dev_correctable", 480, kHour), Verdict::kWarning, "",
+        "the HCA's PCIe link corrected errors", "reseat the card"},
+       {"failed transfers", moved("aer_dev_nonfatal", 1, kDay), Verdict::kWarning},
+       {"failure of the PCIe link", moved("aer_dev_fatal", 1, 30 * kDay), Verdict::kFailure},
        {"new port",
         [](MadeFabric* made) {
           made->add_counters({{"link_downed", 200}}, {{"link_downed", 100}}, kHour);
