@@ -145,12 +145,10 @@ Findings HcaFilter::findings_on(const Ports& ports) const {
   if (!unmatched.empty()) {
     std::set<std::string> hcas;
     for (const auto& port : ports) hcas.insert(port.first);
-    const bool is_lost = !list_.exclude && unmatched.size() == entries_.size();
-    findings.push_back({FindingKind::kHcaUnmatched, is_lost ? Severity::kWarning : Severity::kInfo,
-                        "NCCL_IB_HCA",
+    findings.push_back({FindingKind::kHcaUnmatched, Severity::kWarning, "NCCL_IB_HCA",
                         listed(unmatched, "'") + (unmatched.size() == 1 ? " matches" : " match") +
                             " no port of this machine, whose HCAs are " + listed(hcas, ""),
-                        is_lost ? "name HCAs of this machine" : ""});
+                        "name HCAs of this machine"});
   }
   std::set<std::string> by;
   if (const auto others = hcas_by_prefix(ports, &by); !others.empty()) {

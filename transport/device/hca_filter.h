@@ -62,8 +62,7 @@ class HcaFilter {
   using Ports = std::vector<std::pair<std::string, int>>;
   // What the list does on a machine of these ports that its author may not mean; subject
   // NCCL_IB_HCA. NCCL itself says nothing about it:
-  // - kHcaUnmatched: entries that match none of the ports. A warning only where no entry matches: a
-  //   list of a whole site has names of other machines.
+  // - kHcaUnmatched: all entries that match none of the ports.
   // - kHcaPrefix: an entry that is the whole name of an HCA also matches others, as mlx5_1 matches
   //   mlx5_10. The fix has the list by whole names.
   Findings findings_on(const Ports& ports) const;

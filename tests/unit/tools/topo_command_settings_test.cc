@@ -22,10 +22,10 @@ TEST_F(TopoCommand, HcaListThatLeavesGpusWorseOff_NamesThePortsThatItExcludes) {
               HasSubstr("\n  mlx5_2:1 is excluded by NCCL_IB_HCA\n"));
 }
 
-TEST_F(TopoCommand, NameInAnHcaListThatMatchesNothing_IsNoted) {
+TEST_F(TopoCommand, NameInAnHcaListThatMatchesNothing_IsAWarning) {
   const std::string file = known(kMachine);
   EXPECT_THAT(run_with_list("mlx5_0,mlx5_77", file).err,
-              HasSubstr("note: NCCL_IB_HCA=mlx5_0,mlx5_77: 'mlx5_77' matches no port"));
+              HasSubstr("warning: NCCL_IB_HCA=mlx5_0,mlx5_77: 'mlx5_77' matches no port"));
   EXPECT_THAT(run_with_list("mlx5_0,mlx5_", file).err, Not(HasSubstr("matches no port")));
 }
 
