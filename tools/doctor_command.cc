@@ -174,9 +174,9 @@ CLI::Option* add_forms(DoctorCommand* command, CLI::App* sub) {
   forms->add_flag("--all", command->all, "Print every check, not only what is wrong");
   forms->add_flag("--list", command->list, "Print the names of the checks and what they look at");
   forms->add_flag("--prometheus", command->prometheus, "Print metrics for node_exporter");
-  forms->add_flag(
-      "--fix-script", command->fix_script,
-      "Print a shell script with the fixes, their undo, and settings for jobs; nothing is run");
+  forms->add_flag("--fix-script", command->fix_script,
+                  "Print a shell script with the fixes, their undo, and a list of HCAs for jobs; "
+                  "nothing is run");
   return forms
       ->add_flag("--fingerprint", command->fingerprint,
                  "Print what machines should have in common, for --expect")

@@ -24,12 +24,6 @@ std::optional<Verdict> out_of_reach(const RailDecision& decision, size_t gpu) {
   return verdict;
 }
 
-std::vector<size_t> all_gpus(const Machine& machine) {
-  std::vector<size_t> all(machine.gpus.size());
-  std::iota(all.begin(), all.end(), size_t{0});
-  return all;
-}
-
 std::vector<size_t> gpus_out_of_reach(const RailDecision& decision,
                                       const std::vector<size_t>& gpus) {
   std::vector<size_t> far = gpus;
@@ -38,7 +32,9 @@ std::vector<size_t> gpus_out_of_reach(const RailDecision& decision,
 }
 
 std::vector<size_t> gpus_out_of_reach(const RailDecision& decision) {
-  return gpus_out_of_reach(decision, all_gpus(decision.machine));
+  std::vector<size_t> all(decision.machine.gpus.size());
+  std::iota(all.begin(), all.end(), size_t{0});
+  return gpus_out_of_reach(decision, all);
 }
 
 RailDecision with_level(const RailDecision& decision, std::optional<PathClass> level) {

@@ -14,9 +14,6 @@ namespace gdr::tools::topo {
 // far apart; nothing where they are not, or where the GPU has no rail.
 std::optional<Verdict> out_of_reach(const RailDecision& decision, size_t gpu);
 
-// Returns the indexes of all GPUs.
-std::vector<size_t> all_gpus(const Machine& machine);
-
 // Returns those of the GPUs (indexes in Machine::gpus), or of all, that are out of reach.
 std::vector<size_t> gpus_out_of_reach(const RailDecision& decision,
                                       const std::vector<size_t>& gpus);

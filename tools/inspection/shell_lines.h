@@ -3,8 +3,6 @@
 
 #include <string>
 
-#include "tools/inspection/user_settings.h"
-
 namespace gdr::tools::topo {
 
 // Returns a text in quotation marks, cleaned: one word of a command.
@@ -16,9 +14,5 @@ std::string comment(const std::string& text);
 
 // Returns `export NAME='VALUE'`; the value is quoted for the shell.
 std::string export_line(const char* name, const std::string& value);
-
-// Returns the lines that take a variable back: `unset NAME`, or an empty value where a file of NCCL
-// sets it. `setting` may be null.
-std::string take_back(const UserSetting* setting, const std::string& name);
 
 }  // namespace gdr::tools::topo

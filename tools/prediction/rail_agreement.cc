@@ -196,8 +196,7 @@ std::vector<Remedy> remedies(const PredictedRails& decision) {
     changed.net_devices = policy;
     PredictedRails with = decision;
     with.prediction = Prediction(decision.machine, devices, changed);
-    list.push_back({"NCCL_NETDEVS_POLICY", value,
-                    std::string("set NCCL_NETDEVS_POLICY=") + value + suffix, std::move(with)});
+    list.push_back({std::string("set NCCL_NETDEVS_POLICY=") + value + suffix, std::move(with)});
   };
   if (settings.net_devices.kind != NetDevicesPolicy::Kind::kAuto) {
     add("AUTO", {NetDevicesPolicy::Kind::kAuto, 0}, ", or unset it");
@@ -208,8 +207,7 @@ std::vector<Remedy> remedies(const PredictedRails& decision) {
   with.prediction =
       Prediction(group_under_switches(decision.machine, decision.plan), devices, settings);
   if (!adds_far_gpudirect(decision, with.prediction)) {
-    list.push_back({"NCCL_TOPO_FILE", "",
-                    "set NCCL_TOPO_FILE to what `nccl-gdr topo --nccl-xml --grouped` prints",
+    list.push_back({"set NCCL_TOPO_FILE to what `nccl-gdr topo --nccl-xml --grouped` prints",
                     std::move(with)});
   }
   const RailBandwidths before(decision);

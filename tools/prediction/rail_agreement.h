@@ -27,8 +27,6 @@ struct Disagreement {
 
 // A setting that may make NCCL follow the rails, and what it would then do.
 struct Remedy {
-  // Of the environment variable; no value for a topology file, which has to be made first.
-  std::string name, value;
   std::string text;         // "set NCCL_NETDEVS_POLICY=ALL"
   PredictedRails decision;  // but for the prediction, that of the machine as it is
 };

@@ -228,9 +228,8 @@ std::string nccl_text(const RailDecision& decision) {
   const auto worse = std::find_if(different.begin(), different.end(),
                                   [](const topology::Disagreement& one) { return !one.as_good; });
   if (worse != different.end()) {
-    text += worse->fix.empty()
-                ? "\nNo setting changes that; `nccl-gdr doctor` looks for a fault.\n"
-                : "\n`nccl-gdr doctor --fix-script` prints the setting that changes that.\n";
+    text += worse->fix.empty() ? "\nNo setting changes that; `nccl-gdr doctor` looks for a fault.\n"
+                               : "\n`nccl-gdr doctor` prints the setting that changes that.\n";
   }
   return text + list("Assumptions", prediction.assumptions());
 }
