@@ -127,7 +127,7 @@ bool is_ordering_slow(const topology::Cpu& cpu) {
 // 2, the default, asks for it wherever the verbs library can.
 Observation relaxed_setting(const Host& host) {
   if (nccl_setting(host, kRelaxedVariable) != "0") {
-    return ok("", fmt::format("{} is not 0, so that NCCL asks for it", kRelaxedVariable));
+    return ok("", fmt::format("NCCL asks for it where {} is not 0", kRelaxedVariable));
   }
   const std::string evidence = setting_text(host, kRelaxedVariable);
   const topology::Cpu& cpu = machine_of(host).cpu;
