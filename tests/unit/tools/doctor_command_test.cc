@@ -38,14 +38,6 @@ class DoctorCommandRun : public ::testing::Test {
   const TempFolder folder_;
 };
 
-TEST_F(DoctorCommandRun, HealthyCheck_ExitsWith0) {
-  write_limit("unlimited");
-  const Printed result = run("--check memory-lock");
-  EXPECT_EQ(result.code, 0);
-  EXPECT_THAT(result.out, HasSubstr("ok       memory-lock\n"));
-  EXPECT_EQ(result.err, "");
-}
-
 TEST_F(DoctorCommandRun, FailedCheck_ExitsWith1InEveryForm) {
   write_limit("65536");
   for (const char* form : {"", "--all", "--json", "--prometheus", "--fix-script"}) {

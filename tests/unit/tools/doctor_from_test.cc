@@ -54,12 +54,6 @@ TEST_F(DoctorFrom, KnownMachines_HaveTheseFindings) {
   for (const auto& [file, kinds] : machines) EXPECT_EQ(kinds_in(report_on(known(file))), kinds);
 }
 
-TEST_F(DoctorFrom, SmallerShare_CostsBandwidthAndStopsNoJob) {
-  const Json report =
-      Json::parse(judge("--json --check rails --from " + known("nccl-cross-wired.xml")).out);
-  EXPECT_EQ(report["checks"][0]["cost"], "halves");
-}
-
 TEST_F(DoctorFrom, GoodMachine_ExitsWith0AndNamesWhatAFileDoesNotShow) {
   const Printed result = judge("--from " + known(kMachine));
   EXPECT_EQ(result.code, 0);

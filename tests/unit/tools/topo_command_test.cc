@@ -27,25 +27,6 @@ TEST_F(TopoCommand, NcclVersion_IsTheReleaseOfThePrediction) {
   EXPECT_EQ(Document::parse(result.out)["nccl"]["release"], "2.28.9");
 }
 
-TEST_F(TopoCommand, BadNcclVersion_NamesTheOptionAndAnExample) {
-  for (const char* bad : {"x", "3.1", "2", "2.28.9.1", "-1"}) {
-    const Printed result = run("--from " + known(kMachine) + " --nccl-version=" + bad);
-    EXPECT_EQ(result.code, 2) << bad;
-    EXPECT_THAT(result.out, IsEmpty());
-    EXPECT_THAT(result.err, HasSubstr("--nccl-version: \"" + std::string(bad) + "\""));
-    EXPECT_THAT(result.err, HasSubstr("2.28.9"));
-  }
-}
-
-TEST_F(TopoCommand, UnknownNewerRelease_IsNoted) {
-  EXPECT_THAT(
-      run("--nccl-version 2.99 --from " + known(kMachine)).err,
-      HasSubstr(
-          "the rules of NCCL 2.99 are not known; what it will do is predicted by those of 2.30.7"));
-  EXPECT_THAT(run("--nccl-version 2.30 --from " + known(kMachine)).err,
-              Not(HasSubstr("not known")));
-}
-
 TEST_F(TopoCommand, NeitherGpuNorHca_IsStatus3InEveryForm) {
   const std::string from =
       " --from " + write("cpu.xml", "<system version=\"1\"><cpu numaid=\"0\"/></system>");
@@ -107,16 +88,6 @@ TEST_F(TopoCommand, GatheredFolder_LeavesTheEnvironmentAsItIs) {
   (void)run("--from " + folder_.string());
   EXPECT_STREQ(std::getenv("HWLOC_FSROOT"), "/another");
   unsetenv("HWLOC_FSROOT");
-}
-
-TEST_F(TopoCommand, NcclsConfigurationFile_IsRead) {
-  setenv("NCCL_CONF_FILE", write("nccl.conf", "NCCL_IB_HCA==mlx5_2\n").c_str(), 1);
-  const Printed result = run("--json --from " + known(kMachine));
-  unsetenv("NCCL_CONF_FILE");
-  ASSERT_EQ(result.code, 0) << result.err;
-  const Document hcas = Document::parse(result.out)["hcas"];
-  ASSERT_EQ(hcas.size(), 1u);
-  EXPECT_EQ(hcas[0]["name"], "mlx5_2");
 }
 
 TEST_F(TopoCommand, OptionsThatContradictEachOther_AreErrors) {

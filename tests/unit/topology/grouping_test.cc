@@ -54,18 +54,6 @@ TEST(GroupUnderSwitches, RailsNearestAlreadyOrNone_ChangeNothing) {
   }
 }
 
-TEST(GroupUnderSwitches, GpusOfOneSwitch_StayBelowIt) {
-  RailDecision scene = scene_of(one_switch());
-  Machine grouped = grouped_of(scene);
-  EXPECT_THAT(switches_of(grouped), ElementsAre("0000:01:00.0", "ffff:ff:01.0", "ffff:ff:02.0"));
-  EXPECT_EQ(grouped.switches[1].at.parent, 0);
-  EXPECT_EQ(grouped.switches[2].at.parent, 0);
-  PathTable paths(grouped);
-  EXPECT_EQ(paths.gpu_gpu(0, 1), PathClass::kPxb);
-  EXPECT_EQ(paths.gpu_hca(0, 0), PathClass::kPix);
-  EXPECT_EQ(paths.gpu_hca(1, 0), PathClass::kPxb);
-}
-
 TEST(GroupUnderSwitches, SwitchWithTheGroupsGpusOnly_GetsItsHcas) {
   RailDecision scene = with_map(two_sockets_with_switches(),
                                 "0=mlx5_3;1=mlx5_3;2=mlx5_1;3=mlx5_1;4=mlx5_2;5=mlx5_2;"
@@ -94,15 +82,6 @@ TEST(GroupUnderSwitches, ExcludedPort_StaysWhereItIs) {
   RailDecision scene = scene_of(machine);
   Machine grouped = grouped_of(scene);
   EXPECT_EQ(grouped.switches[grouped.hcas.back().at.parent].bdf.to_string(), "0000:01:00.0");
-}
-
-TEST(GroupUnderSwitches, HcaOnAnotherNode_MovesToTheGpu) {
-  RailDecision scene = with_map(two_sockets_with_switches(),
-                                "0=mlx5_3;1=mlx5_0;2=mlx5_1;3=mlx5_1;4=mlx5_2;5=mlx5_2;6=mlx5_2;"
-                                "7=mlx5_2");
-  Machine grouped = grouped_of(scene);
-  EXPECT_EQ(grouped.gpus[0].at.parent, grouped.hcas[3].at.parent);
-  EXPECT_EQ(grouped.numa_nodes[grouped.hcas[3].at.numa].id, 0);
 }
 
 TEST(GroupUnderSwitches, HcaOfTwoGroups_GoesToThatOfAGpusFirstRail) {
@@ -148,13 +127,6 @@ TEST(GroupUnderSwitches, PartitionsOfAGpu_StayTogether) {
   EXPECT_EQ(grouped.gpus[0].at, grouped.gpus[1].at);
   EXPECT_EQ(grouped.hcas[1].at.parent, grouped.gpus[0].at.parent);
   EXPECT_NE(grouped.gpus[2].at, grouped.gpus[0].at);
-}
-
-TEST(GroupUnderSwitches, ManyGroups_HaveDifferentAddresses) {
-  RailDecision scene = scene_of(flat(33, 33));
-  Machine grouped = grouped_of(scene);
-  ASSERT_EQ(grouped.switches.size(), 33u);
-  for (size_t i = 1; i < 33; ++i) EXPECT_LT(grouped.switches[i - 1].bdf, grouped.switches[i].bdf);
 }
 
 }  // namespace

@@ -12,14 +12,7 @@
 namespace gdr::tools::doctor {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-std::vector<std::string> names(const std::vector<const CheckResult*>& results) {
-  std::vector<std::string> list;
-  for (const CheckResult* one : results) list.push_back(one->check.name);
-  return list;
-}
 
 TEST(CheckResult, MixedObservations_VerdictIsTheWorst) {
   EXPECT_EQ(result_of("a", Cost::kRisk, {ok("", ""), unknown("", "", "")}).verdict(),
@@ -29,27 +22,6 @@ TEST(CheckResult, MixedObservations_VerdictIsTheWorst) {
   EXPECT_EQ(
       result_of("a", Cost::kRisk, {ok("", ""), failure("", "", ""), warning("", "", "")}).verdict(),
       Verdict::kFailure);
-}
-
-TEST(Report, With_SortsByCostAndThenByOrder) {
-  const Report report = report_of({result_of("risk", Cost::kRisk, {failure("", "", "")}),
-                                   result_of("slows", Cost::kSlows, {failure("", "", "")}),
-                                   result_of("stops", Cost::kStops, {failure("", "", "")}),
-                                   result_of("also-slows", Cost::kSlows, {failure("", "", "")}),
-                                   result_of("fine", Cost::kStops, {ok("", "")})});
-  EXPECT_THAT(names(report.with(Verdict::kFailure)),
-              ElementsAre("stops", "slows", "also-slows", "risk"));
-  EXPECT_THAT(names(report.with(Verdict::kOk)), ElementsAre("fine"));
-}
-
-TEST(CheckResult, CostOfAnObservation_CountsInPlaceOfThatOfTheCheck) {
-  const Observation minor = at_cost(Cost::kRisk, warning("", "", ""));
-  EXPECT_EQ(result_of("a", Cost::kStops, {ok("", ""), minor}).cost(), Cost::kRisk);
-  EXPECT_EQ(result_of("a", Cost::kStops, {minor, warning("", "", "")}).cost(), Cost::kStops);
-  EXPECT_EQ(result_of("a", Cost::kStops, {ok("", "")}).cost(), Cost::kStops);
-  const Report report = report_of({result_of("minor", Cost::kStops, {minor}),
-                                   result_of("slows", Cost::kSlows, {warning("", "", "")})});
-  EXPECT_THAT(names(report.with(Verdict::kWarning)), ElementsAre("slows", "minor"));
 }
 
 TEST(Report, RunChecks_OneThrowsAndOneReturnsNothing_TheOthersAreThere) {
