@@ -34,6 +34,12 @@ class GraphBuilder {
     connect_cpus();
     if (!put_uplinks_last(&graph_)) fail("NCCL does not find its way up and down the PCIe links");
     notes_->assumptions = bandwidths_.assumptions();
+    const auto& gpus = machine_.gpus;
+    const bool lacks_links =
+        std::any_of(gpus.begin(), gpus.end(), [](const Gpu& gpu) { return gpu.nvlinks.empty(); });
+    if (gpus.size() > 1 && lacks_links && !machine_.gpu_links_known) {
+      notes_->assumptions.emplace_back("NVLinks between GPUs are unknown; none are assumed.");
+    }
     return std::move(graph_);
   }
 

@@ -7,6 +7,7 @@
 namespace gdr::topology::nccl {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -259,6 +260,10 @@ TEST(Speeds, UnknownOnes_AreAssumedAndStated) {
   const Prediction nccl = predict_all(made.machine, Settings{});
   EXPECT_THAT(nccl.devices_of_gpu(0), ElementsAre(0, 1));
   EXPECT_EQ(nccl.assumptions().size(), 2u);
+  made.add_gpu(-1, 0);
+  made.machine.gpu_links_known = false;
+  EXPECT_THAT(predict_all(made.machine, Settings{}).assumptions(),
+              Contains(HasSubstr("NVLinks between GPUs are unknown")));
 }
 
 // Speed and width fall back to PCIe 3.0 and x16 separately, and a port's speed to 10 Gb/s.
