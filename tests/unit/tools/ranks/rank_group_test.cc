@@ -16,6 +16,7 @@ namespace gdr::tools {
 namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
+using End = RankOutcome::End;
 
 GroupSpec group(int ranks, double patience = 20) {
   GroupSpec spec = local_group(ranks);
