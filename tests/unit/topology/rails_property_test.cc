@@ -23,6 +23,19 @@ struct Planned {
   PathClass path(size_t gpu, int rail) const {
     return paths.gpu_hca(gpu, static_cast<size_t>(plan.rails[rail].port.hca));
   }
+  Distance distance(size_t gpu, int rail) const {
+    return distance_between(machine, paths, gpu, plan.rails[rail].port.hca);
+  }
+  // The rails of the least class.
+  std::vector<int> nearest(size_t gpu) const {
+    std::vector<int> all;
+    for (size_t i = 0; i < plan.rails.size(); ++i) {
+      const int rail = static_cast<int>(i);
+      if (!all.empty() && path(gpu, rail) < path(gpu, all[0])) all.clear();
+      if (all.empty() || path(gpu, rail) == path(gpu, all[0])) all.push_back(rail);
+    }
+    return all;
+  }
   // Everything that was decided, by names, so that two plans can be compared.
   std::string text() const {
     std::string all;
@@ -94,6 +107,31 @@ TEST(RailsOfAnyMachine, LoadOfEquallyNearRails_DiffersByOneAtMost) {
                          planned.path(gpu, static_cast<int>(other)) == planned.path(gpu, own);
           if (as_near) {
             EXPECT_LE(load[own], load[other] + 1);
+          }
+        }
+      }
+    }
+  });
+}
+
+// No two GPUs of one class of rails could exchange rails so that both come nearer, or one does and
+// the other stays as near.
+TEST(RailsOfAnyMachine, ExchangeOfRails_BringsNoTwoGpusNearer) {
+  for_many_machines([](const Machine& machine, unsigned) {
+    Planned planned(with_all_ports_up(machine));
+    for (size_t a = 0; a < planned.plan.gpus.size(); ++a) {
+      for (size_t b = 0; b < a; ++b) {
+        const std::vector<int>&of_a = planned.plan.gpus[a].rails,
+              &of_b = planned.plan.gpus[b].rails;
+        if (planned.nearest(a) != planned.nearest(b)) continue;
+        for (int one : of_a) {
+          for (int other : of_b) {
+            const Distance before[] = {planned.distance(a, one), planned.distance(b, other)};
+            const Distance after[] = {planned.distance(a, other), planned.distance(b, one)};
+            const bool better = after[0] <= before[0] && after[1] <= before[1] &&
+                                (after[0] < before[0] || after[1] < before[1]);
+            EXPECT_FALSE(better) << "GPU" << a << " rail " << one << ", GPU" << b << " rail "
+                                 << other;
           }
         }
       }
