@@ -56,8 +56,10 @@ Status RailWarnings::check_device(int device, int gpu) {
                   pair + ", through host memory: " + reason, ""};
   if (verdict.too_far) {
     if (!options_.strict && is_chosen_distance(decision_)) finding.severity = Severity::kInfo;
-    finding.fix = std::string("set NCCL_NET_GDR_LEVEL=") + topology::to_string(verdict.distance) +
-                  " to allow it; an HCA under the GPU's own switch is faster";
+    finding.fix = std::string(
+                      "use an HCA under the GPU's own switch; where none is missing (nccl-gdr "
+                      "doctor), NCCL_NET_GDR_LEVEL=") +
+                  topology::to_string(verdict.distance) + " allows it";
   } else if (withheld) {
     finding.severity = Severity::kInfo;
   } else if (!decision_.machine.hcas[hca].gpudirect.value_or(true)) {
