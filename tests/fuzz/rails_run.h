@@ -138,9 +138,9 @@ struct RailsRun {
     clock.now += after;
     for (const bool at_sender : {true, false}) {
       transport::Recovery& recovery = this->recovery(at_sender);
-      const transport::Recovery::Due due = recovery.on_tick(clock.now);
-      for (const auto& stop : due.stops) recovery.stop(stop.pair);
-      if (due.revives) recovery.revive_pairs(clock.now, slow_);
+      const transport::RecoverySteps::Due due = recovery.steps().on_tick(clock.now);
+      for (const auto& stop : due.stops) recovery.steps().stop(stop.pair);
+      if (due.revives) recovery.steps().revive_pairs(clock.now, slow_);
       transport::PeerLink& link = connection(at_sender).link();
       link.on_tick(clock.now);
       check_link(at_sender);
@@ -157,7 +157,7 @@ struct RailsRun {
   void report(bool at_sender, uint32_t rail, ibv_async_event event) {
     const transport::HcaContext& hca = *connection(at_sender).rails()[rail].device().hca;
     hca.on_event(event.event_type);
-    (void)recovery(at_sender).on_event(hca, event);
+    (void)recovery(at_sender).steps().on_event(hca, event);
   }
   // ---- what goes wrong
   // Null where the QP was destroyed.

@@ -5,6 +5,7 @@
 
 #include "tests/fuzz/target.h"
 #include "transport/recovery/pair_agreement.h"
+#include "transport/recovery/recovery_text.h"
 
 namespace gdr::fuzz {
 namespace {
@@ -61,9 +62,9 @@ struct AgreementRun {
       case kAct:
         return act(own, input.byte() == 1);
       case kSetPort:
-        return own.set_port_active(input.byte() != 0);
+        return own.returns().set_port_active(input.byte() != 0);
       case kEndProbe:
-        other.agreement.on_peer_probed(own.epoch());
+        if (own.epoch() == other.agreement.epoch()) other.agreement.returns().on_peer_probed();
         return own.on_probe_completed(static_cast<ibv_wc_status>(input.below(24)), now);
       case kPassTime:
         now += std::chrono::seconds(input.byte());
@@ -80,9 +81,9 @@ struct AgreementRun {
       case PairAction::kStop:
         return end.on_stopped(now);
       case PairAction::kRevive:
-        return fails ? end.on_revival_failed(now) : end.on_revived();
+        return fails ? end.returns().on_failed(now) : end.on_revived();
       case PairAction::kProbe:
-        return end.on_probe_posted();
+        return end.returns().on_probe_posted();
       case PairAction::kNone:
         return;
     }
@@ -109,28 +110,28 @@ struct AgreementRun {
 
   void deliver(const wire::PairStatement& statement, PairAgreement& to) const {
     const uint32_t step_before = to.step();
-    const uint32_t peer_before = to.peer_step();
+    const uint32_t peer_before = to.peer().step;
     if (Status status = to.on_statement(statement, now); !status) {
       check(changed, "an end refuses what an honest one states");
       check_text(status.error().text);
-      check(to.step() == step_before && to.peer_step() == peer_before,
+      check(to.step() == step_before && to.peer().step == peer_before,
             "a statement that is refused has an effect");
     }
-    check_text(to_string(to.peer_cause()));
+    check_text(to_string(to.peer().cause));
   }
 
   void check_ends() const {
     for (int i : {0, 1}) {
       const PairAgreement& end = ends[i].agreement;
       const PairAgreement& other = ends[1 - i].agreement;
-      const int64_t apart = int64_t{end.step()} - int64_t{end.peer_step()};
+      const int64_t apart = int64_t{end.step()} - int64_t{end.peer().step};
       check(std::abs(apart) <= 1, "an end goes on although the other one does not follow");
       if (changed) continue;
       const int64_t ahead = int64_t{other.step()} - int64_t{end.step()};
       check(std::abs(ahead) <= 1, "the steps of the two ends are more than one apart");
       check(!end.usable() || ahead >= 0, "a pair is used that is not ready at the other end");
       check(!end.recovered() || ahead >= 0, "a pair counts as down that is up at the other end");
-      check(i == 1 || !end.recovered() || end.peer_arrived() == arrivals_of(end.epoch()),
+      check(i == 1 || !end.recovered() || end.peer().arrived == arrivals_of(end.epoch()),
             "the sender has a wrong count of what arrived");
     }
   }

@@ -108,7 +108,7 @@ void Steps::take_over(State& state, int end, int pair) {
     state.receiver.rules.on_recovered(pair);
   } else {
     Sender& sender = state.sender;
-    uint64_t arrived = at.agreement.peer_arrived();
+    uint64_t arrived = at.agreement.peer().arrived;
     const transport::ChunkCounts chunks{sender.acknowledged[pair], sender.posted[pair].size()};
     if (is(Mutation::kSendsEverythingAgain) || is(Mutation::kSendsAgainBeforeAgreement)) {
       arrived = chunks.acknowledged;

@@ -45,7 +45,8 @@ void Steps::deliver(int end, int pair) {
     take_slots(state, work, bounds_);
   }
   if (work.kind == WorkKind::kProbe) {
-    pair_of(state, 1 - end, pair).agreement.on_peer_probed(from.epoch);
+    transport::PairAgreement& agreement = pair_of(state, 1 - end, pair).agreement;
+    if (from.epoch == agreement.epoch()) agreement.returns().on_peer_probed();
   }
   if (work.kind == WorkKind::kStatement) {
     pair_of(state, 1 - end, work.statement.pair).table = work.statement;
@@ -109,7 +110,7 @@ void Steps::fail_link(int pair) {
     if (reported < 0) continue;
     Pair& at = pair_of(state, reported, pair);
     at.event = true;
-    at.agreement.set_port_active(false);
+    at.agreement.returns().set_port_active(false);
   }
 }
 
@@ -121,7 +122,7 @@ void Steps::lose_receivers_hca(int pair) {
   Pair& lost = pair_of(state, kReceiver, pair);
   lost.error = lost.event = true;
   lost.unpolled.clear();
-  lost.agreement.set_port_active(false);
+  lost.agreement.returns().set_port_active(false);
   state.receiver.cq[pair].clear();
   state.lost_in_hca = true;
   ++state.failures;
@@ -133,7 +134,7 @@ void Steps::repair_link(int pair) {
   State& state = add("the link is repaired at", kSender, pair, 0, true);
   state.link[pair] = true;
   ++state.repairs;
-  for (End& end : state.end) end.pair[pair].agreement.set_port_active(true);
+  for (End& end : state.end) end.pair[pair].agreement.returns().set_port_active(true);
 }
 
 // Each end has an event of its own pair, and learns of the other one's by statements.
@@ -219,7 +220,7 @@ void Steps::stop(int end, int pair) {
   if (!at.error) return move_to_error("moves the QP to ERROR", end, pair, 0, false, [](State&) {});
   transport::PairAgreement& agreement =
       pair_of(add("has moved the QP to ERROR", end, pair), end, pair).agreement;
-  const uint32_t peer_step = agreement.peer_step();
+  const uint32_t peer_step = agreement.peer().step;
   if (is(Mutation::kGoesDownTooEarly)) {
     transport::PairAgreementKey::set_peer_step(&agreement, agreement.step());
   }

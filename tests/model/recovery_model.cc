@@ -66,9 +66,9 @@ void lose_and_return(RecoveryState* state, int pair) {
   }
   exchange_statements(sender, receiver);
   for (PairAgreement* end : {sender, receiver}) {
-    end->on_probe_posted();
+    end->returns().on_probe_posted();
     end->on_probe_completed(IBV_WC_SUCCESS, kNow);
-    end->on_peer_probed(1);
+    end->returns().on_peer_probed();
     require(end->usable());
   }
   for (End& end : state->end) end.pair[pair].epoch = 1;

@@ -7,23 +7,27 @@ namespace gdr::transport {
 
 // The parts of a PairAgreement that have no accessor.
 struct PairAgreementKey {
-  static bool stopped(const PairAgreement& pair) { return pair.stopped_; }
-  static bool counted(const PairAgreement& pair) { return pair.counted_; }
-  static bool data_path_done(const PairAgreement& pair) { return pair.data_path_done_; }
-  static uint32_t peer_seen(const PairAgreement& pair) { return pair.peer_seen_; }
+  static bool stopped(const PairAgreement& pair) {
+    return pair.phase_ >= PairAgreement::Phase::kStopped;
+  }
+  static bool counted(const PairAgreement& pair) {
+    return pair.phase_ >= PairAgreement::Phase::kCounted;
+  }
+  static bool data_path_done(const PairAgreement& pair) { return pair.return_.data_path_done_; }
+  static uint32_t peer_seen(const PairAgreement& pair) { return pair.peer_.seen; }
   static bool is_new(const PairAgreement& pair, uint32_t serial) {
-    return static_cast<int32_t>(serial - pair.peer_serial_) > 0;
+    return static_cast<int32_t>(serial - pair.peer_.serial) > 0;
   }
   // For rules that are broken on purpose.
-  static void set_peer_step(PairAgreement* pair, uint32_t step) { pair->peer_step_ = step; }
+  static void set_peer_step(PairAgreement* pair, uint32_t step) { pair->peer_.step = step; }
   // Everything that decides what it does, beside the serials, the causes and the pauses.
   template <class Add>
   static void add_to(const PairAgreement& pair, Add&& add) {
-    add(pair.step_), add(pair.peer_step_), add(pair.peer_seen_);
-    add(pair.arrived_), add(pair.counted_arrivals_), add(pair.peer_arrived_);
-    add(pair.lost_ | pair.stopped_ << 1 | pair.counted_ << 2 | pair.data_path_done_ << 3 |
-        pair.port_active_ << 4 | pair.due_ << 5 | static_cast<int>(pair.probe_) << 6 |
-        pair.peer_probed_ << 8);
+    const PairReturn& returns = pair.return_;
+    add(pair.step()), add(pair.peer_.step), add(pair.peer_.seen);
+    add(pair.arrived_), add(pair.counted_arrivals_), add(pair.peer_.arrived);
+    add(static_cast<int>(pair.phase_) | returns.data_path_done_ << 3 | returns.port_active_ << 4 |
+        pair.due_ << 5 | static_cast<int>(returns.probe_) << 6 | returns.peer_probed_ << 8);
   }
 };
 

@@ -58,7 +58,7 @@ bool Steps::is_on_its_way(int end, int pair) const {
   const PairAgreement& agreement = pair_of(now_, end, pair).agreement;
   auto same = [&](const Stated& stated) {
     return stated.pair == pair && stated.step == agreement.step() &&
-           stated.seen == agreement.peer_step();
+           stated.seen == agreement.peer().step;
   };
   const auto& socket = now_.end[end].socket;
   if (std::any_of(socket.begin(), socket.end(), same)) return true;
@@ -129,7 +129,7 @@ void Steps::read_table(int end, int pair) {
 void Steps::revive(int end, int pair) {
   const Pair& before = pair_of(now_, end, pair);
   PairAgreement agreement = before.agreement;
-  const uint32_t peer_step = agreement.peer_step();
+  const uint32_t peer_step = agreement.peer().step;
   const bool early = is(Mutation::kRevivesTooEarly) && agreement.step() % 2 == 1;
   if (early) PairAgreementKey::set_peer_step(&agreement, std::max(peer_step, agreement.step()));
   if (early || is(Mutation::kRevivesBeforeDataPath)) agreement.on_data_path_done();
@@ -153,7 +153,7 @@ void Steps::revive(int end, int pair) {
 void Steps::probe(int end, int pair) {
   if (pair_of(now_, end, pair).agreement.next(kLater) != PairAction::kProbe) return;
   State& state = add("probes", end, pair);
-  pair_of(state, end, pair).agreement.on_probe_posted();
+  pair_of(state, end, pair).agreement.returns().on_probe_posted();
   post(state, end, pair, Work{.kind = WorkKind::kProbe});
 }
 
@@ -164,7 +164,7 @@ void Steps::check_arrived(int pair) {
   if (!at.agreement.recovered() || at.taken_over) return;
   const transport::ChunkCounts chunks{now_.sender.acknowledged[pair],
                                       now_.sender.posted[pair].size()};
-  if (transport::check_arrived(chunks, at.agreement.peer_arrived())) return;
+  if (transport::check_arrived(chunks, at.agreement.peer().arrived)) return;
   State& state = add("its watcher finds that data was lost", kSender, pair);
   state.outcome = Outcome::kDataLost;
   if (!state.lost_in_hca) state.violation = "a healthy HCA was taken for one that loses data";

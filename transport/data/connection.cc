@@ -243,7 +243,7 @@ void Connection::keep_link(FrameChannel channel, const char* role, bool direct) 
                                .owner_text = options_->owner_text};
   if (recovers()) {
     link_options.on_statement = [recovery = recovery_](const wire::PairStatement& statement) {
-      recovery->on_statement(statement);
+      recovery->steps().on_statement(statement);
     };
   }
   if (has_rail_use()) {
@@ -265,7 +265,7 @@ void Connection::keep_link(FrameChannel channel, const char* role, bool direct) 
   note_reached_ports();  // before the recovery may change the state of a QP
   recovery_->begin(link_, excluded_);
   watcher_->add(link_, std::move(sources), recovery_);
-  recovery_->look_at_rails();
+  recovery_->steps().look_at_rails();
 }
 
 void Connection::make_recovery(RailTables& tables, int receives) {
@@ -311,7 +311,7 @@ RegistrationScope Connection::registration_scope() const {
   };
   auto standby = [this](size_t rail) {
     const bool kept = recovery_ != nullptr && stands_by(static_cast<uint32_t>(rail));
-    return kept ? recovery_->standby_registrations() : nullptr;
+    return kept ? recovery_->standby().registrations() : nullptr;
   };
   return {std::move(hcas),      own_allocations_.get(), sends_,
           std::move(lose_rail), std::move(drop),        std::move(make_room),

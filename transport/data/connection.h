@@ -257,13 +257,13 @@ inline void Connection::take(const ibv_wc* completions, int count, OnSuccess on_
 template <class OnSuccess, class OnFailedFlush>
 inline bool Connection::poll(OnSuccess on_success, OnFailedFlush on_failed_flush) {
   const bool all = link_->needs_care() || recovery_->has_news();
-  const Recovery::UseOfQueues queues(*recovery_);
+  const CompletionQueues::Use queues(recovery_->queues());
   for (uint32_t rail = 0; rail < rails_.size(); ++rail) {
     if (!queues.has(rail)) [[unlikely]]
       continue;
     int n;
     do {
-      const uint32_t awaited = recovery_->awaited_empty_queue();  // before the poll
+      const uint32_t awaited = recovery_->queues().awaited_empty();  // before the poll
       ibv_wc completions[kPollBatch];
       n = ibv_poll_cq(rails_[rail].cq(), kPollBatch, completions);
       take(completions, n, on_success, on_failed_flush);

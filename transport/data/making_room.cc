@@ -26,10 +26,10 @@ Room Watcher::gives_way(const HcaContext* hca, bool if_busy, Clock::time_point d
   for (const auto& recovery : recoveries()) {
     if (if_busy && Clock::now() >= deadline) break;
     const Clock::time_point until = std::min(deadline, Clock::now() + kRoomPatienceOfOne);
-    Room room = recovery->give_way(hca, if_busy);
+    Room room = recovery->standby().give_way(hca, if_busy);
     while (room == Room::kAwaited && Clock::now() < until) {
       std::this_thread::sleep_for(kRoomPause);
-      room = recovery->give_way(hca, if_busy);
+      room = recovery->standby().give_way(hca, if_busy);
     }
     if (room == Room::kMade) return room;
     if (room == Room::kAwaited) best = room;

@@ -78,7 +78,7 @@ bool SpreadFlushes::read(Rail& rail, size_t index) {
 // index and the change to RTR, as the addresses of an interface return one by one. So a second
 // attempt is made before the rail is given up for that.
 bool SpreadFlushes::reconnect(Rail& rail) const {
-  if (!connection_.recovery()->keep_queue(rail.flush.rail())) return false;
+  if (!connection_.recovery()->standby().keep_queue(rail.flush.rail())) return false;
   const RailEnd& end = connection_.rails()[rail.flush.rail()];
   Status connected = rail.flush.reconnect(end, service_, connection_.options());
   if (!connected) {

@@ -44,7 +44,7 @@ struct SpreadPair {
 
   const QueuePair* queue_pair;
   RailCounters* counters = nullptr;               // of its rail; set by who counts
-  std::atomic<uint64_t>* acknowledged = nullptr;  // Recovery::acknowledged, likewise
+  std::atomic<uint64_t>* acknowledged = nullptr;  // PairArrivals::count, likewise
   bool standby;
   bool is_measured = false;  // the load of its path is
   PairState state = PairState::kUsable;

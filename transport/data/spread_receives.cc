@@ -70,12 +70,12 @@ bool SpreadReceives::refill(uint32_t index) {
   follow_data(index);
   RailSet& rails = connection_.rails();
   if (rails.pair(index).qp == nullptr) return true;
-  if (recovery_.is_stopped(index)) {
+  if (recovery_.arrivals(index).is_stopped()) {
     recovery_.on_consumed(index);
     return true;
   }
   const int posted = rails.post_receives(index, RailSet::kReceiveBatch, pair.receive_id);
-  recovery_.count_receives(index, posted);
+  recovery_.arrivals(index).count_receives(posted);
   return posted == RailSet::kReceiveBatch ||
          connection_.on_failed_post(rails.pair(index), pair.epoch, "receives", EIO);
 }

@@ -26,8 +26,8 @@ class SpreadReceives : public SpreadPath {
   // What the data path knows of a pair.
   struct Pair {
     uint32_t index;
-    RailCounters* counters;        // of its rail
-    Recovery::Arrivals* arrivals;  // its own
+    RailCounters* counters;  // of its rail
+    PairArrivals* arrivals;  // its own
     uint32_t rail;
     bool standby;
     bool usable = true;       // this end may write over it

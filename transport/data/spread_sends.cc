@@ -25,7 +25,7 @@ SpreadSends::SpreadSends(const SpreadOwner& owner, SpreadPairs pairs)
       failing_since_(recovery_.recovers() ? kSendRequests : 0) {
   for (uint32_t i = 0; i < pairs_.size(); ++i) {
     pairs_[i].counters = &recovery_.counters(pairs_[i].queue_pair->rail);
-    pairs_[i].acknowledged = &recovery_.acknowledged(i);
+    pairs_[i].acknowledged = &recovery_.arrivals(i).count;
   }
   look_if_quiet(may_be_quiet());
 }

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <cstring>
 
-#include "drivers/verbs/wc_text.h"
-
 namespace gdr::transport {
 namespace {
 
@@ -31,50 +29,36 @@ Status contradiction(const wire::PairStatement& statement, const std::string& wh
                   std::to_string(statement.arrived) + ", but " + what);
 }
 
+// Checks a statement of the other end to an end that is at step `own`.
+Status check(const wire::PairStatement& statement, const PeerEnd& before, PairEnd end,
+             uint32_t own) {
+  const uint32_t step = statement.step;
+  if (step < before.step || statement.seen < before.seen) {
+    return contradiction(statement, "it has stated step " + std::to_string(before.step) +
+                                        ", seen " + std::to_string(before.seen) + " before");
+  }
+  if (step > own + 1 || statement.seen > own) {
+    return contradiction(statement, "this end is at step " + std::to_string(own));
+  }
+  if (statement.seen + 1 < step) {
+    return contradiction(statement, "it may not be so far before this end is");
+  }
+  if (end == PairEnd::kReceiver && statement.arrived != 0) {
+    return contradiction(statement, "a sender counts nothing");
+  }
+  if (ended_epochs(step) == ended_epochs(before.step) && statement.arrived != before.arrived) {
+    return contradiction(statement, "it has stated " + std::to_string(before.arrived) +
+                                        " for the same epoch before");
+  }
+  return {};
+}
+
 // Whether the status of a statement with that reason is an errno value.
 bool states_errno(wire::PairReason reason) {
   return reason == wire::PairReason::kWithdrawn || reason == wire::PairReason::kRailMissing;
 }
 
-std::string lack_text(const PairCause& cause) {
-  const std::string err = cause.sys_errno == 0 ? "" : ", errno " + std::to_string(cause.sys_errno);
-  return " for lack of queue pairs, queues or memory that can be registered" + err;
-}
-
 }  // namespace
-
-std::string to_string(const PairCause& cause) {
-  switch (cause.reason) {
-    case wire::PairReason::kNone:
-      return "no failure";
-    case wire::PairReason::kCompletion:
-      return verbs::wc_status_name(cause.status);
-    case wire::PairReason::kPost:
-      return "the HCA refused a work request";
-    case wire::PairReason::kPortDown:
-      return cause.status == IBV_WC_SUCCESS
-                 ? "the port is down"
-                 : std::string("the port is down (") + verbs::wc_status_name(cause.status) + ")";
-    case wire::PairReason::kDeviceLost:
-      return "the HCA reported a fatal error or was removed";
-    case wire::PairReason::kQueuePair:
-      return "the HCA reported a fatal error of the queue pair";
-    case wire::PairReason::kNotConnected:
-      return "the queue pair could not be connected";
-    case wire::PairReason::kProbe:
-      return "the probe of " + std::to_string(wire::kProbeBytes) + " bytes failed with " +
-             verbs::wc_status_name(cause.status);
-    case wire::PairReason::kPeer:
-      return "the other end lost it";
-    case wire::PairReason::kWithdrawn:
-      return "the rail was given up" + lack_text(cause);
-    case wire::PairReason::kAddress:
-      return "the address of the other end's port has changed";
-    case wire::PairReason::kRailMissing:
-      return "the rail that it is meant for is missing" + lack_text(cause);
-  }
-  return "unknown";
-}
 
 PairCause cause_of(const wire::PairStatement& statement) {
   if (states_errno(statement.reason)) {
@@ -95,58 +79,73 @@ std::optional<wire::PairStatement> read_statement(const wire::PairStatement& ent
   return wire::is_known(statement) ? std::optional(statement) : std::nullopt;
 }
 
-void PairAgreement::on_failure(PairCause cause) {
-  if (!is_down()) lose(cause);
+void PairReturn::on_taken_over(uint64_t arrived, bool has_lost) {
+  if (arrived > 0) {
+    returns_in_vain_ = 0;
+  } else if (has_lost) {
+    ++returns_in_vain_;
+  }
 }
 
-void PairAgreement::on_known_cause(PairCause cause) {
-  if (!lost_ && !is_down()) return lose(cause);
-  due_ = due_ || !(cause_ == cause);
-  cause_ = cause;
+void PairReturn::on_down(Time now, bool was_usable) {
+  lengthen_pause(was_usable && now - ready_since_ >= kStableTime);
+  paused_at_ = now;
+  data_path_done_ = false;
 }
 
-void PairAgreement::lose(PairCause cause) {
-  if (lost_) return;
-  lost_ = true;
+void PairReturn::lengthen_pause(bool stable) {
+  pause_ = stable || pause_ < kFirstPause ? kFirstPause : std::min(2 * pause_, kLongestPause);
+}
+
+void PairReturn::on_failed(Time now) {
+  if (!urgent_) lengthen_pause(/*stable=*/false);
+  on_put_off(now);
+}
+
+void PairReturn::on_put_off(Time now) {
+  failed_ = true;
+  paused_at_ = now;
+}
+
+// Where the other end is ready again, waiting would not spare a recovery, but perhaps data.
+PairReturn::Time PairReturn::at(bool peer_waits) const {
+  std::chrono::seconds pause{0};
+  if (!peer_waits) pause = urgent_ ? kFirstPause : pause_;
+  if (returns_in_vain_ == 0 || urgent_) return paused_at_ + pause;
+  const auto in_vain = kFirstPause * (1 << std::min(returns_in_vain_ - 1, 16));
+  return paused_at_ + std::max<std::chrono::seconds>(pause, std::min(in_vain, kLongestPauseInVain));
+}
+
+void PairAgreement::on_failure(PairCause cause, bool known) {
+  if (lost() && !known) return;
+  if (!lost()) {
+    phase_ = Phase::kLost;
+  } else if (!(cause_ == cause)) {
+    due_ = true;
+  }
   cause_ = cause;
 }
 
 void PairAgreement::on_stopped(Time now) {
-  if (!lost_ || is_down()) return;
-  stopped_ = true;
+  if (phase_ != Phase::kLost) return;
+  phase_ = Phase::kStopped;
   go_down_if_possible(now);
 }
 
 void PairAgreement::on_counted(uint64_t arrived, Time now) {
-  if (!stopped_ || counted_) return;
-  counted_ = true;
+  if (phase_ != Phase::kStopped) return;
+  phase_ = Phase::kCounted;
   counted_arrivals_ = arrived;
   go_down_if_possible(now);
 }
 
 void PairAgreement::go_down_if_possible(Time now) {
-  const bool counted = counted_ || end_ == PairEnd::kSender;
-  if (is_down() || !lost_ || !stopped_ || !counted || peer_step_ < step_) return;
-  lengthen_pause(now);
-  paused_at_ = now;
+  const Phase last = end_ == PairEnd::kSender ? Phase::kStopped : Phase::kCounted;
+  if (phase_ != last || peer_.step < step()) return;
+  return_.on_down(now, return_.probed());
   arrived_ = counted_arrivals_;
-  ++step_;
+  phase_ = Phase::kDown;
   due_ = true;
-  data_path_done_ = false;
-}
-
-void PairAgreement::lengthen_pause(Time now) {
-  const bool stable = !is_down() && probed() && now - ready_since_ >= kStableTime;
-  pause_ = stable || pause_ < kFirstPause ? kFirstPause : std::min(2 * pause_, kLongestPause);
-}
-
-void PairAgreement::on_taken_over(bool has_lost) {
-  if (end_ == PairEnd::kReceiver || !recovered()) return;
-  if (peer_arrived_ > 0) {
-    returns_in_vain_ = 0;
-  } else if (has_lost) {
-    ++returns_in_vain_;
-  }
 }
 
 void PairAgreement::on_connected(const wire::PortAddress& own, const wire::PortAddress& peer) {
@@ -156,80 +155,44 @@ void PairAgreement::on_connected(const wire::PortAddress& own, const wire::PortA
 
 void PairAgreement::on_revived() {
   if (!may_revive()) return;
-  ++step_;
+  phase_ = Phase::kReady;
+  ++epoch_;
   due_ = true;
-  lost_ = stopped_ = counted_ = revival_failed_ = peer_probed_ = false;
   counted_arrivals_ = 0;
-  probe_ = Probe::kNone;
+  return_.failed_ = return_.peer_probed_ = false;
+  return_.probe_ = PairReturn::Probe::kNone;
   lose_if_peer_has_moved();
 }
 
 // Both ends are ready, and this one is connected to a former address. Its next attempt takes the
 // present one.
 void PairAgreement::lose_if_peer_has_moved() {
-  if (agreed_ready() && peer_address() != connected_to_) lose({wire::PairReason::kAddress});
-}
-
-void PairAgreement::on_revival_failed(Time now) {
-  if (!may_revive()) return;
-  if (!urgent_) lengthen_pause(now);
-  on_revival_put_off(now);
-}
-
-void PairAgreement::on_revival_put_off(Time now) {
-  if (!may_revive()) return;
-  revival_failed_ = true;
-  paused_at_ = now;
+  const bool has_moved = carries_statements() && peer_address() != connected_to_;
+  if (has_moved) on_failure({wire::PairReason::kAddress});
 }
 
 void PairAgreement::on_probe_completed(ibv_wc_status status, Time now) {
-  if (probe_ != Probe::kPosted || lost_) return;
+  if (return_.probe_ != PairReturn::Probe::kPosted || lost()) return;
   if (status != IBV_WC_SUCCESS) return on_failure({wire::PairReason::kProbe, status});
-  probe_ = Probe::kDone;
-  ready_since_ = now;
-}
-
-Status PairAgreement::check(const wire::PairStatement& statement) const {
-  const uint32_t step = statement.step;
-  if (step < peer_step_ || statement.seen < peer_seen_) {
-    return contradiction(statement, "it has stated step " + std::to_string(peer_step_) + ", seen " +
-                                        std::to_string(peer_seen_) + " before");
-  }
-  if (step > step_ + 1 || statement.seen > step_) {
-    return contradiction(statement, "this end is at step " + std::to_string(step_));
-  }
-  if (statement.seen + 1 < step) {
-    return contradiction(statement, "it may not be so far before this end is");
-  }
-  if (end_ == PairEnd::kReceiver && statement.arrived != 0) {
-    return contradiction(statement, "a sender counts nothing");
-  }
-  if (ended_epochs(step) == ended_epochs(peer_step_) && statement.arrived != peer_arrived_) {
-    return contradiction(
-        statement, "it has stated " + std::to_string(peer_arrived_) + " for the same epoch before");
-  }
-  return {};
+  return_.probe_ = PairReturn::Probe::kDone;
+  return_.ready_since_ = now;
 }
 
 Status PairAgreement::on_statement(const wire::PairStatement& statement, Time now) {
-  if (!is_newer(statement.serial_first, peer_serial_)) return {};
-  if (Status status = check(statement); !status) return status;
-  take(statement);
-  if (peer_step_ == step_ + 1 && !is_down()) lose({wire::PairReason::kPeer});
+  if (!is_newer(statement.serial_first, peer_.serial)) return {};
+  if (Status status = check(statement, peer_, end_, step()); !status) return status;
+  if ((statement.flags & wire::kStatementAsks) != 0) due_ = true;
+  if (statement.step > peer_.step) return_.failed_ = false;
+  peer_ = {.serial = statement.serial_first,
+           .step = statement.step,
+           .seen = statement.seen,
+           .arrived = statement.arrived,
+           .cause = cause_of(statement),
+           .address = statement.address};
+  if (peer_.step == step() + 1) on_failure({wire::PairReason::kPeer});
   lose_if_peer_has_moved();
   go_down_if_possible(now);
   return {};
-}
-
-void PairAgreement::take(const wire::PairStatement& statement) {
-  if ((statement.flags & wire::kStatementAsks) != 0) due_ = true;
-  if (statement.step > peer_step_) revival_failed_ = false;
-  peer_serial_ = statement.serial_first;
-  peer_step_ = statement.step;
-  peer_seen_ = statement.seen;
-  peer_arrived_ = statement.arrived;
-  peer_cause_ = cause_of(statement);
-  peer_address_ = statement.address;
 }
 
 wire::PairStatement PairAgreement::make_statement() {
@@ -237,8 +200,8 @@ wire::PairStatement PairAgreement::make_statement() {
   if (++serial_ == 0) ++serial_;  // 0: nothing was stated
   wire::PairStatement statement{};
   statement.serial_first = statement.serial_last = serial_;
-  statement.step = step_;
-  statement.seen = peer_step_;
+  statement.step = step();
+  statement.seen = peer_.step;
   statement.pair = pair_;
   statement.flags = unseen() ? wire::kStatementAsks : 0;
   statement.reason = cause_.reason;
@@ -249,26 +212,15 @@ wire::PairStatement PairAgreement::make_statement() {
   return statement;
 }
 
-bool PairAgreement::may_revive() const { return recovered() && data_path_done_ && port_active_; }
-
-// Where the other end is ready again, waiting would not spare a recovery, but perhaps data.
-PairAgreement::Time PairAgreement::revive_at() const {
-  std::chrono::seconds pause{0};
-  if (!peer_waits()) pause = urgent_ ? kFirstPause : pause_;
-  if (returns_in_vain_ == 0 || urgent_) return paused_at_ + pause;
-  const auto in_vain = kFirstPause * (1 << std::min(returns_in_vain_ - 1, 16));
-  return paused_at_ + std::max<std::chrono::seconds>(pause, std::min(in_vain, kLongestPauseInVain));
-}
-
 PairAction PairAgreement::next(Time now) const {
-  if (lost_ && !stopped_) return PairAction::kStop;
-  if (may_revive() && now >= revive_at()) return PairAction::kRevive;
-  if (awaits_probe() && probe_ == Probe::kNone) return PairAction::kProbe;
+  if (phase_ == Phase::kLost) return PairAction::kStop;
+  if (now >= deadline() && may_revive()) return PairAction::kRevive;
+  if (awaits_probe() && return_.probe_ == PairReturn::Probe::kNone) return PairAction::kProbe;
   return PairAction::kNone;
 }
 
 PairAgreement::Time PairAgreement::deadline() const {
-  return may_revive() ? revive_at() : Time::max();
+  return may_revive() ? return_.at(peer_waits()) : Time::max();
 }
 
 }  // namespace gdr::transport

@@ -29,8 +29,6 @@ struct PairCause {
   bool operator==(const PairCause&) const = default;
 };
 
-// "RETRY_EXC_ERR", "the port is down", "the port is down (RETRY_EXC_ERR)".
-std::string to_string(const PairCause& cause);
 // The cause that the other end states. A status that this end's verbs do not know is GENERAL_ERR.
 PairCause cause_of(const wire::PairStatement& statement);
 
@@ -49,6 +47,61 @@ enum class PairAction : uint8_t {
   // Post a return probe (PairIo), then call on_probe_posted, and on_probe_completed
   // when it completes. A post that fails is a failure of the pair.
   kProbe,
+};
+
+// How a pair that is down returns: when it is tried again, and the probes that show that it works.
+// Not thread-safe.
+class PairReturn {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  // Whether the pair's port is active, so that it may be tried again; true at first.
+  void set_port_active(bool active) { port_active_ = active; }
+  // No pair of the connection is usable: this one is tried again after the first pause each time.
+  void set_urgent(bool urgent) { urgent_ = urgent; }
+  // Sender: the data path has taken over what was missing of the epoch in which `arrived` chunks
+  // arrived. has_lost: chunks that were posted on the pair have to be sent again.
+  void on_taken_over(uint64_t arrived, bool has_lost);
+  // An attempt was in vain; the next one comes after a longer pause.
+  void on_failed(Time now);
+  // No attempt was made, as it would be in vain; it is considered again after the same pause.
+  void on_put_off(Time now);
+  void on_probe_posted() { probe_ = Probe::kPosted; }
+  bool own_probe_done() const { return probe_ == Probe::kDone; }
+  bool probed() const { return own_probe_done() && peer_probed_; }
+  // The other end's probe of the present epoch has arrived.
+  void on_peer_probed() { peer_probed_ = true; }
+
+ private:
+  friend class PairAgreement;
+  friend struct PairAgreementKey;
+  enum class Probe : uint8_t { kNone, kPosted, kDone };
+
+  void on_down(Time now, bool was_usable);
+  void lengthen_pause(bool stable);
+  Time at(bool peer_waits) const;
+
+  bool data_path_done_ = false;
+  bool port_active_ = true;
+  bool failed_ = false;  // or was put off, since the other end has stated its step
+  bool urgent_ = false;
+  // In this epoch; epoch 0 begins without probes.
+  Probe probe_ = Probe::kDone;
+  bool peer_probed_ = true;
+  std::chrono::seconds pause_{0};
+  int returns_in_vain_ = 0;  // sender: epochs in turn whose chunks were all lost
+  Time paused_at_{};
+  Time ready_since_{};
+};
+
+// The other end, as its newest statement says.
+struct PeerEnd {
+  uint32_t serial = 0;  // 0: nothing was stated
+  uint32_t step = 0;
+  uint32_t seen = 0;     // this end's step that it knows
+  uint64_t arrived = 0;  // in the last epoch that ended there
+  PairCause cause;
+  wire::PortAddress address{};  // of its port
 };
 
 // This end's half of the agreement on one pair. Pure: it knows no lock, no verbs object and no
@@ -73,37 +126,23 @@ class PairAgreement {
   PairAgreement(PairEnd end, uint16_t pair) : end_(end), pair_(pair) {}
 
   // ---- what happens at this end
-  // The pair failed. The first cause of an epoch is kept.
-  void on_failure(PairCause cause);
-  // This end knows the cause, or that it does not bring the pair back: of a pair that is lost
-  // already, the other end has to learn that as well.
-  void on_known_cause(PairCause cause);
+  // The pair failed. The first cause of an epoch is kept. known: this end knows the cause, or that
+  // it does not bring the pair back; of one that is lost already, the other end has to learn that
+  // as well.
+  void on_failure(PairCause cause, bool known = false);
   // The QP is in ERROR, or does not exist any more: it neither sends nor takes anything.
   void on_stopped(Time now);
   // Receiver: all arrivals of the epoch are counted. Only after on_stopped.
   void on_counted(uint64_t arrived, Time now);
-  // Sender, with recovered(): the data path has taken over what was missing. has_lost: chunks that
-  // were posted on the pair have to be sent again.
-  void on_taken_over(bool has_lost);
   // Nothing that the data path still has to do concerns the epoch that ended (recovered() was
   // true).
-  void on_data_path_done() { data_path_done_ = recovered(); }
-  // Whether the pair's port is active, so that it may be tried again; true at first.
-  void set_port_active(bool active) { port_active_ = active; }
-  // No pair of the connection is usable: this one is tried again after the first pause each time.
-  void set_urgent(bool urgent) { urgent_ = urgent; }
+  void on_data_path_done() { return_.data_path_done_ = recovered(); }
   // The QP is connected: with that address of this end's port, which is stated, to that one of the
   // peer's. In epoch 0 by the handshake, and before each on_revived.
   void on_connected(const wire::PortAddress& own, const wire::PortAddress& peer);
   void on_revived();
-  // An attempt was in vain; the next one comes after a longer pause.
-  void on_revival_failed(Time now);
-  // No attempt was made, as it would be in vain; it is considered again after the same pause.
-  void on_revival_put_off(Time now);
-  void on_probe_posted() { probe_ = Probe::kPosted; }
   void on_probe_completed(ibv_wc_status status, Time now);
-  // The other end's probe of that epoch has arrived.
-  void on_peer_probed(uint32_t of_epoch) { peer_probed_ = peer_probed_ || of_epoch == epoch(); }
+  PairReturn& returns() { return return_; }
 
   // ---- what the other end states
   // Takes a statement; old and repeated ones change nothing. `statement` is of this pair, and
@@ -116,39 +155,36 @@ class PairAgreement {
   // When next() may change although nothing happens, or has changed; Time::max() if it cannot.
   Time deadline() const;
   // The data path may post on the pair.
-  bool usable() const { return agreed_ready() && probed(); }
+  bool usable() const { return carries_statements() && return_.probed(); }
   // The pair is ready at both ends, and becomes usable if the probes of both come through.
-  bool awaits_probe() const { return agreed_ready() && !probed(); }
-  bool awaits_own_probe() const { return awaits_probe() && probe_ != Probe::kDone; }
+  bool awaits_probe() const { return carries_statements() && !return_.probed(); }
   // A statement may be sent over the pair: it is ready at both ends, even if the probe has not been
   // seen to complete. An end that NCCL does not call polls no completions, and may have no other
   // carrier.
-  bool carries_statements() const { return agreed_ready(); }
+  bool carries_statements() const { return !lost() && peer_.step == step(); }
   // The pair failed, at this end or at the other, and has not been revived since: the data path
   // must not post on it.
-  bool lost() const { return lost_; }
+  bool lost() const { return phase_ != Phase::kReady; }
   // Nothing can arrive any more at either end: what is missing may be sent over another pair. Until
   // on_revived.
-  bool recovered() const { return is_down() && peer_step_ >= step_; }
+  bool recovered() const { return phase_ == Phase::kDown && peer_.step >= step(); }
+  // Between the epochs: the pair may be connected again, if its pause is over.
+  bool may_revive() const { return recovered() && return_.data_path_done_ && return_.port_active_; }
   // Between the epochs: the other end is ready in the next one already, for which it has resolved
-  // this end's address.
-  bool peer_is_ahead() const { return peer_step_ > step_; }
-  // And this end's attempt to follow is not known to be in vain.
-  bool peer_waits() const { return peer_is_ahead() && !revival_failed_; }
-  // What arrived at the other end in epoch(). With recovered().
-  uint64_t peer_arrived() const { return peer_arrived_; }
-  uint32_t epoch() const { return step_ / 2; }
-  uint32_t step() const { return step_; }
-  uint32_t peer_step() const { return peer_step_; }
+  // this end's address, and this end's attempt to follow is not known to be in vain.
+  bool peer_waits() const { return peer_.step > step() && !return_.failed_; }
+  uint32_t epoch() const { return epoch_; }
+  uint32_t step() const { return 2 * epoch_ + (phase_ == Phase::kDown ? 1 : 0); }
+  // With recovered(), peer().arrived is of epoch().
+  const PeerEnd& peer() const { return peer_; }
   // The first cause at this end in the current epoch; where the pair was lost because of the other
   // end, that one's cause.
   const PairCause& cause() const { return cause_; }
-  const PairCause& peer_cause() const { return peer_cause_; }
   // Of this end's port, when the QP was connected last; of the peer's, as the peer has stated it
   // last.
   const wire::PortAddress& address() const { return address_; }
   const wire::PortAddress& peer_address() const {
-    return peer_serial_ == 0 ? connected_to_ : peer_address_;
+    return peer_.serial == 0 ? connected_to_ : peer_.address;
   }
 
   // ---- what this end states
@@ -158,57 +194,39 @@ class PairAgreement {
   // it again from time to time. A statement may be lost on its way; and where the other end's
   // answers are, this end finds by its own statements that the pair which carries them has failed.
   // NCCL calls the end that waits, and perhaps not the other one, which then sees no completions.
-  bool unseen() const { return peer_seen_ < step_ || (is_down() && peer_step_ < step_); }
+  bool unseen() const {
+    return peer_.seen < step() || (phase_ == Phase::kDown && peer_.step < step());
+  }
   // The statement to send, over every carrier there is.
   wire::PairStatement make_statement();
 
  private:
   friend struct PairAgreementKey;  // of tests/model, which has to recognise states that it has seen
-  enum class Probe : uint8_t { kNone, kPosted, kDone };
+  // This end's way through an epoch, of which only kDown is a step of its own.
+  enum class Phase : uint8_t {
+    kReady,
+    kLost,     // at this end or at the other
+    kStopped,  // the QP is in ERROR
+    kCounted,  // receiver: all arrivals are counted
+    kDown,
+  };
 
-  bool is_down() const { return step_ % 2 == 1; }
-  bool agreed_ready() const { return !is_down() && !lost_ && peer_step_ == step_; }
-  bool probed() const { return epoch() == 0 || (probe_ == Probe::kDone && peer_probed_); }
-  bool may_revive() const;
-  Time revive_at() const;
-  Status check(const wire::PairStatement& statement) const;
-  void take(const wire::PairStatement& statement);
-  void lose(PairCause cause);
   void lose_if_peer_has_moved();
   void go_down_if_possible(Time now);
-  void lengthen_pause(Time now);
 
   PairEnd end_;
   uint16_t pair_;
-  // This end.
-  uint32_t step_ = 0;
+  Phase phase_ = Phase::kReady;
+  uint32_t epoch_ = 0;
   uint32_t serial_ = 0;
   uint64_t arrived_ = 0;           // in the last epoch that ended
-  uint64_t counted_arrivals_ = 0;  // in this one; valid when counted_
+  uint64_t counted_arrivals_ = 0;  // in this one, from kCounted on
   PairCause cause_;
-  bool lost_ = false;
-  bool stopped_ = false;
-  bool counted_ = false;
-  bool data_path_done_ = false;
-  bool port_active_ = true;
-  bool revival_failed_ = false;  // or was put off, since the other end has stated its step
-  bool urgent_ = false;
   bool due_ = false;
-  Probe probe_ = Probe::kNone;
-  bool peer_probed_ = false;  // in this epoch
-  std::chrono::seconds pause_{0};
-  int returns_in_vain_ = 0;  // sender: epochs in turn whose chunks were all lost
-  Time paused_at_{};
-  Time ready_since_{};
+  PairReturn return_;
   wire::PortAddress address_{};
   wire::PortAddress connected_to_{};
-  // The other end, as its newest statement says.
-  wire::PortAddress peer_address_{};
-  uint32_t peer_serial_ = 0;
-  uint32_t peer_step_ = 0;
-  uint32_t peer_seen_ = 0;
-  uint64_t peer_arrived_ = 0;
-  PairCause peer_cause_;
+  PeerEnd peer_;
 };
 
 }  // namespace gdr::transport

@@ -24,6 +24,54 @@ int modify(const StateChange& change) {
   return std::abs(change.hca->api().modify_qp(change.qp, &attr, change.mask));
 }
 
+Status make(const StateChange& change) {
+  if (change.before) {
+    if (Status status = change.before(); !status) return status;
+  }
+  const int err = modify(change);
+  if (err == 0) return {};
+  return fail_errno(Code::kSystem,
+                    "moving QP " + hex(change.qp->qp_num) + " of " + transport::port_text(change) +
+                        " to state " + std::to_string(change.attr.qp_state) + " failed",
+                    err);
+}
+
+// On RoCE the change to RTR needs the peer's address.
+Status resolve(const PairSetUp& set_up, const QueuePairPath& path, const StateChange& to_receive) {
+  Status changed = make(to_receive);
+  if (set_up.unreachable == nullptr) return changed;
+  if (changed) {
+    set_up.unreachable->remove(*path.local, *path.remote);
+  } else if (changed.error().sys_errno == ETIMEDOUT) {
+    set_up.unreachable->add(*path.local, *path.remote, set_up.options->now());
+  }
+  return changed;
+}
+
+// Where the ports reached each other by the addresses of the handshake, one that is lost is to
+// return, and no setting to be changed.
+Result<wire::RailAddress> present_address(const PairIo& io, uint32_t pair,
+                                          const wire::RailAddress& remote) {
+  const RailEnd& rail = io.rail_of(pair);
+  Result<wire::RailAddress> local = rail.present_address(io.options());
+  Status fits = local ? check_rail_pair(*local, remote) : forward_error(local);
+  if (fits) return local;
+  Error& error = fits.error();
+  const bool lost_here = !local || !is_of_kind(*local, rail.address());
+  const bool lost = lost_here || !is_of_kind(remote, io.peer_rail(pair));
+  if (lost && error.code == Code::kInvalidUsage) {
+    const Gid& gid = lost_here ? rail.address().gid : io.peer_rail(pair).gid;
+    const std::string port = lost_here ? io.port_text(pair) : io.peer_text(pair);
+    const std::string text = to_string(gid);
+    TextAndFix parts = split_fix(error.text);
+    parts.fix = "give the network interface of " + port + " the address " +
+                (is_ipv4_mapped(gid) ? text.substr(text.rfind(':') + 1) : text) +
+                " again, with which the connection was made";
+    error.text = to_string(parts);
+  }
+  return forward_error(fits);
+}
+
 }  // namespace
 
 // Nothing was sent over a QP that was never in RTS, and nothing has arrived: the peer has seen no
@@ -60,92 +108,6 @@ int PairIo::destroy_queue(uint32_t rail) const {
 bool PairIo::is_port_active(uint32_t pair) const {
   const Device& device = rail_of(pair).device();
   return device.hca->port_states().is_active(device.port, is_.options->now());
-}
-
-bool PairIo::is_held_unreachable(uint32_t pair, const wire::PortAddress& peer) const {
-  if (is_.unreachable == nullptr) return false;
-  const wire::RailAddress remote = wire::at_address(peer_rail(pair), peer);
-  return is_.unreachable->contains(rail_of(pair).address(), remote, is_.options->now());
-}
-
-// Where the ports reached each other by the addresses of the handshake, one that is lost is to
-// return, and no setting to be changed.
-Result<wire::RailAddress> PairIo::present_address(uint32_t pair,
-                                                  const wire::RailAddress& remote) const {
-  const RailEnd& rail = rail_of(pair);
-  Result<wire::RailAddress> local = rail.present_address(*is_.options);
-  Status fits = local ? check_rail_pair(*local, remote) : forward_error(local);
-  if (fits) return local;
-  Error& error = fits.error();
-  const bool lost_here = !local || !is_of_kind(*local, rail.address());
-  const bool lost = lost_here || !is_of_kind(remote, peer_rail(pair));
-  if (lost && error.code == Code::kInvalidUsage) {
-    const Gid& gid = lost_here ? rail.address().gid : peer_rail(pair).gid;
-    const std::string port = lost_here ? port_text(pair) : peer_text(pair);
-    const std::string text = to_string(gid);
-    TextAndFix parts = split_fix(error.text);
-    parts.fix = "give the network interface of " + port + " the address " +
-                (is_ipv4_mapped(gid) ? text.substr(text.rfind(':') + 1) : text) +
-                " again, with which the connection was made";
-    error.text = to_string(parts);
-  }
-  return forward_error(fits);
-}
-
-Result<wire::PortAddress> PairIo::revive(uint32_t pair, uint32_t epoch,
-                                         const wire::PortAddress& peer) const {
-  const RailEnd& rail = rail_of(pair);
-  ibv_qp* qp = at(pair).qp.get();
-  const wire::RailAddress remote = wire::at_address(peer_rail(pair), peer);
-  Result<wire::RailAddress> local = present_address(pair, remote);
-  if (!local) return forward_error(local);
-  Status ready = change(to_plain_state(rail, qp, IBV_QPS_RESET));
-  if (ready) ready = change(to_init(rail.device(), qp, *is_.options));
-  if (!ready) return forward_error(ready);
-  const uint64_t wr_id = encode(WorkId{WorkKind::kReceive, pair, epoch, 0});
-  for (int posted = 0; posted < is_.receives; posted += RailSet::kReceiveBatch) {
-    const int count = std::min(RailSet::kReceiveBatch, is_.receives - posted);
-    if (is_.rails->post_receives(pair, count, wr_id) != count) {
-      return fail(Code::kSystem, "posting receives on a QP of " + port_text(pair) + " failed");
-    }
-  }
-  const QueuePairPath path{&*local,
-                           &remote,
-                           is_.peer->qp[pair].number,
-                           psn_in_epoch(is_.first_psn, epoch),
-                           psn_in_epoch(is_.peer->first_psn, epoch),
-                           is_.service};
-  StateChange to_receive = to_ready_to_receive(rail.device(), qp, path);
-  to_receive.before = is_.before_receiving ? is_.before_receiving(pair) : nullptr;
-  Status connected = resolve(*local, remote, std::move(to_receive));
-  if (connected) connected = change(to_ready_to_send(rail.device(), qp, path, *is_.options));
-  if (!connected) return forward_error(connected);
-  return wire::port_address(*local);
-}
-
-// On RoCE the change to RTR needs the peer's address.
-Status PairIo::resolve(const wire::RailAddress& local, const wire::RailAddress& remote,
-                       StateChange to_receive) const {
-  Status changed = change(std::move(to_receive));
-  if (is_.unreachable == nullptr) return changed;
-  if (changed) {
-    is_.unreachable->remove(local, remote);
-  } else if (changed.error().sys_errno == ETIMEDOUT) {
-    is_.unreachable->add(local, remote, is_.options->now());
-  }
-  return changed;
-}
-
-Status PairIo::change(StateChange change) const {
-  if (change.before) {
-    if (Status status = change.before(); !status) return status;
-  }
-  const int err = modify(change);
-  if (err == 0) return {};
-  return fail_errno(Code::kSystem,
-                    "moving QP " + hex(change.qp->qp_num) + " of " + transport::port_text(change) +
-                        " to state " + std::to_string(change.attr.qp_state) + " failed",
-                    err);
 }
 
 template <class Entry>
@@ -206,6 +168,45 @@ std::string PairIo::peer_text(uint32_t pair) const {
 
 std::string PairIo::path_text(uint32_t pair) const {
   return port_text(pair) + " <-> " + peer_text(pair);
+}
+
+bool is_held_unreachable(const PairIo& io, uint32_t pair, const wire::PortAddress& peer) {
+  const PairSetUp& is = io.set_up();
+  if (is.unreachable == nullptr) return false;
+  const wire::RailAddress remote = wire::at_address(io.peer_rail(pair), peer);
+  return is.unreachable->contains(io.rail_of(pair).address(), remote, is.options->now());
+}
+
+Result<wire::PortAddress> connect_again(const PairIo& io, uint32_t pair, uint32_t epoch,
+                                        const wire::PortAddress& peer) {
+  const PairSetUp& is = io.set_up();
+  const RailEnd& rail = io.rail_of(pair);
+  ibv_qp* qp = io.at(pair).qp.get();
+  const wire::RailAddress remote = wire::at_address(io.peer_rail(pair), peer);
+  Result<wire::RailAddress> local = present_address(io, pair, remote);
+  if (!local) return forward_error(local);
+  Status ready = make(to_plain_state(rail, qp, IBV_QPS_RESET));
+  if (ready) ready = make(to_init(rail.device(), qp, *is.options));
+  if (!ready) return forward_error(ready);
+  const uint64_t wr_id = encode(WorkId{WorkKind::kReceive, pair, epoch, 0});
+  for (int posted = 0; posted < is.receives; posted += RailSet::kReceiveBatch) {
+    const int count = std::min(RailSet::kReceiveBatch, is.receives - posted);
+    if (is.rails->post_receives(pair, count, wr_id) != count) {
+      return fail(Code::kSystem, "posting receives on a QP of " + io.port_text(pair) + " failed");
+    }
+  }
+  const QueuePairPath path{&*local,
+                           &remote,
+                           is.peer->qp[pair].number,
+                           psn_in_epoch(is.first_psn, epoch),
+                           psn_in_epoch(is.peer->first_psn, epoch),
+                           is.service};
+  StateChange to_receive = to_ready_to_receive(rail.device(), qp, path);
+  to_receive.before = is.before_receiving ? is.before_receiving(pair) : nullptr;
+  Status connected = resolve(is, path, to_receive);
+  if (connected) connected = make(to_ready_to_send(rail.device(), qp, path, *is.options));
+  if (!connected) return forward_error(connected);
+  return wire::port_address(*local);
 }
 
 }  // namespace gdr::transport

@@ -45,11 +45,13 @@ class PairIo {
   PairEnd end() const { return is_.end; }
   const RailSet& rails() const { return *is_.rails; }
   size_t pair_count() const { return is_.rails->pair_count(); }
-  int receives() const { return is_.receives; }
   const ConnectionOptions& options() const { return *is_.options; }
-  uint32_t rail(uint32_t pair) const { return at(pair).rail; }
-  bool stands_by(uint32_t pair) const { return at(pair).standby; }
-  const ibv_qp* queue_pair(uint32_t pair) const { return at(pair).qp.get(); }
+  const PairSetUp& set_up() const { return is_; }
+  QueuePair& at(uint32_t pair) const { return is_.rails->pair(pair); }
+  const RailEnd& rail_of(uint32_t pair) const { return (*is_.rails)[at(pair).rail]; }
+  const wire::RailAddress& peer_rail(uint32_t pair) const {
+    return is_.peer->rail[at(pair).peer_rail];
+  }
 
   // Moves the QP to ERROR, or to RESET where it was never in RTS, so that nothing is sent or taken
   // any more. Returns an errno value; 0 is success. After a failure the QP may still take what
@@ -57,10 +59,6 @@ class PairIo {
   int stop(uint32_t pair) const;
   // Moves the QP to RESET, so that what is posted on it is forgotten. Returns an errno value.
   int reset(uint32_t pair) const;
-  // Takes the QP out of the pair, to be destroyed; a QP that does not exist takes nothing either.
-  verbs::UniqueQp take_queue_pair(uint32_t pair) const { return std::move(at(pair).qp); }
-  // Puts it back where that failed, too.
-  void put_back(uint32_t pair, verbs::UniqueQp qp) const { at(pair).qp = std::move(qp); }
   // Destroys a QP. Returns an errno value; where that is not 0, *qp still owns it. Waits until all
   // asynchronous events of the QP are acknowledged (ibv_destroy_qp(3)).
   static int destroy(verbs::UniqueQp* qp);
@@ -77,22 +75,6 @@ class PairIo {
   bool is_reset(uint32_t pair) const { return at(pair).qp->state == IBV_QPS_RESET; }
   // Whether the port of the pair's rail is active, or was a second before (PortStates). May block.
   bool is_port_active(uint32_t pair) const;
-  // The addresses of both ports in the handshake.
-  wire::PortAddress first_address(uint32_t pair) const {
-    return wire::port_address(rail_of(pair).address());
-  }
-  wire::PortAddress peer_first_address(uint32_t pair) const {
-    return wire::port_address(peer_rail(pair));
-  }
-  // Whether that address of the peer's port could not be resolved from the pair's port shortly
-  // before, by this connection or another one, so that revive() would most likely block and fail.
-  bool is_held_unreachable(uint32_t pair, const wire::PortAddress& peer) const;
-  // Moves a QP in ERROR through RESET to RTS for that epoch, connected to that address of the
-  // peer's port, with its receives posted. Returns the present address of this end's port. An error
-  // where the two ports cannot reach each other, as in the handshake. May block while the kernel
-  // resolves the peer's address.
-  Result<wire::PortAddress> revive(uint32_t pair, uint32_t epoch,
-                                   const wire::PortAddress& peer) const;
   // Posts a signalled write into the peer's scratch, of wire::kProbeBytes or of none. Returns an
   // errno value; 0 is success.
   int post_probe(uint32_t pair, uint64_t wr_id, size_t bytes) const;
@@ -110,27 +92,28 @@ class PairIo {
   // What the peer has written about the pair last.
   const wire::PairStatement& peer_statement(uint32_t pair) const;
 
-  // "nodeA", "mlx5_0:1", "nodeB mlx5_3:1" and "mlx5_0:1 <-> nodeB mlx5_3:1", for texts.
-  const std::string& host_text() const { return is_.host; }
+  // "mlx5_0:1", "nodeB mlx5_3:1" and "mlx5_0:1 <-> nodeB mlx5_3:1", for texts.
   std::string port_text(uint32_t pair) const;
   std::string peer_text(uint32_t pair) const;
   std::string path_text(uint32_t pair) const;
 
  private:
-  QueuePair& at(uint32_t pair) const { return is_.rails->pair(pair); }
-  const RailEnd& rail_of(uint32_t pair) const { return (*is_.rails)[at(pair).rail]; }
-  const wire::RailAddress& peer_rail(uint32_t pair) const {
-    return is_.peer->rail[at(pair).peer_rail];
-  }
-  Result<wire::RailAddress> present_address(uint32_t pair, const wire::RailAddress& remote) const;
   template <class Entry>
   RdmaWrite copy_to_peer(uint32_t pair, const Entry* entries, size_t count) const;
-  Status change(StateChange change) const;
-  Status resolve(const wire::RailAddress& local, const wire::RailAddress& remote,
-                 StateChange to_receive) const;
 
   PairSetUp is_;
 };
+
+// Moves a QP in ERROR through RESET to RTS for that epoch, connected to that address of the peer's
+// port, with its receives posted. Returns the present address of this end's port. An error where
+// the two ports cannot reach each other, as in the handshake. May block while the kernel resolves
+// the peer's address.
+Result<wire::PortAddress> connect_again(const PairIo& io, uint32_t pair, uint32_t epoch,
+                                        const wire::PortAddress& peer);
+// Whether that address of the peer's port could not be resolved from the pair's port shortly
+// before, by this connection or another one, so that connect_again() would most likely block and
+// fail.
+bool is_held_unreachable(const PairIo& io, uint32_t pair, const wire::PortAddress& peer);
 
 // The first packet sequence number in an epoch, 24 bits: 239,047 packets after that of the epoch
 // before, which carry 1 GB at an MTU of 4096. What else keeps late packets of an earlier epoch away

@@ -1,16 +1,24 @@
-// The steps that a Recovery takes, with the mutex: which are due, when the next ones are, and what
-// is logged about them.
-#include <algorithm>
-#include <utility>
+#include "transport/recovery/recovery_steps.h"
 
-#include "base/log.h"
-#include "transport/recovery/recovery.h"
-#include "transport/recovery/recovery_text.h"
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <vector>
+
+#include "transport/pairs/failure_class.h"
+#include "transport/recovery/loss_log.h"
+#include "transport/recovery/pair_reviver.h"
+#include "transport/recovery/pair_stopper.h"
+#include "transport/recovery/rail_states.h"
+#include "transport/recovery/recovery_rules.h"
+#include "transport/recovery/statements.h"
 
 namespace gdr::transport {
 namespace {
 
 using std::chrono::milliseconds;
+using Known = RecoveryState::Known;
+using Pair = RecoveryState::Pair;
 
 // Work requests are flushed before the event or the completion that names the cause is seen.
 constexpr milliseconds kCauseTime{20};
@@ -18,221 +26,287 @@ constexpr milliseconds kCauseTime{20};
 constexpr milliseconds kOften{10};
 constexpr milliseconds kSeldom{100};
 constexpr std::chrono::seconds kSeldomAfter{5};
-// A loss is logged after this time even if its recovery is not finished.
-constexpr milliseconds kLogAfter{1000};
-// A rail that has not returned for so long is warned of where its port is active.
-constexpr std::chrono::seconds kStaysLostAfter{60};
+// How long a data path that is called takes for the news of a loss, at most.
+constexpr std::chrono::seconds kTimeToTakeNews{1};
+// ChunkCounts::posted, which only the data path knows.
+constexpr uint64_t kUnknown = std::numeric_limits<uint64_t>::max();
 
-}  // namespace
-
-Recovery::Due Recovery::on_tick(Clock::time_point now) {
-  std::unique_lock lock(mutex_);
-  if (closed_ || !recovers_) return {};
-  if (!link_->failed()) read_statements(now);
-  run(now);
-  if (acts_for_data_path()) act_for_data_path(now, lock);
-  if (closed_) return {};
-  uint32_t revives = claim_revivals(now);
-  for (uint32_t pair : ports_to_query(now)) revives |= 1u << io_.rail(pair);
-  Due due{claim_stops(now)};  // from here on nothing is allocated
-  due.revives = revives & ~asked_to_revive_;
-  asked_to_revive_ |= revives;
-  for (uint32_t rail = 0; rail < io_.rails().size(); ++rail) {
-    due.hcas[rail] = io_.rails()[rail].device().hca.get();
-  }
-  update_deadline(now);
-  return due;
-}
-
-void Recovery::take_back(const Due& due) {
-  std::lock_guard lock(mutex_);
-  for (const Due::Stop& stop : due.stops) pairs_[stop.pair].stopping = false;
-  asked_to_revive_ &= ~due.revives;
-}
-
-// Takes every step that is due and does not block, and what follows from them. On a connection that
-// has failed, only QPs are stopped.
-void Recovery::run(Clock::time_point now) {
-  if (closed_ || !recovers_ || link_ == nullptr) return;
-  if (!link_->failed()) take_steps(now);
-  update_deadline(now);
-}
-
-void Recovery::take_steps(Clock::time_point now) {
-  lose_ports_that_are_down();
-  for (uint32_t i = 0; i < pairs_.size(); ++i) advance(i, now);
-  for (uint32_t i = 0; i < pairs_.size(); ++i) {
-    if (is_statement_due(pairs_[i], now)) state(i, now);
-  }
-  fail_if_none_is_left(now);
-  const bool news = std::ranges::any_of(pairs_, [](const Pair& pair) {
-    return news_of(pair).has_value() || has_to_be_destroyed(pair);
-  });
-  has_news_.store(news, std::memory_order_release);
-  await_empty_queues();
-  set_attention();
-}
-
-void Recovery::advance(uint32_t index, Clock::time_point now) {
-  Pair& pair = pairs_[index];
+void while_ready(RecoveryState& state, Pair& pair, RecoveryTime now) {
   PairAgreement& agreement = pair.agreement;
   if (pair.flushed_at && now - *pair.flushed_at >= kCauseTime) {
     agreement.on_failure({wire::PairReason::kCompletion, IBV_WC_WR_FLUSH_ERR});
   }
-  if (agreement.next(now) == PairAction::kProbe) probe(index);
-  if (agreement.awaits_probe()) agreement.on_peer_probed(io_.peer_probed(index));
-  if (agreement.usable() && pair.logged) log_return(index);
-  if (agreement.lost() && !pair.lost_at) note_loss(index, now);
-  count_if_possible(index, now);
-  if (agreement.recovered()) check_arrivals(index);
-  if (is_finished(pair) && agreement.recovered()) {
-    post_marker(index);
-    if (is_drained(index)) agreement.on_data_path_done();
+  if (agreement.next(now) == PairAction::kProbe) probe_return(state, pair);
+  if (agreement.awaits_probe() && state.io.peer_probed(pair.index) == agreement.epoch()) {
+    agreement.returns().on_peer_probed();
   }
-  if (agreement.lost() && !pair.logged && now - *pair.lost_at >= kLogAfter) {
-    log_loss(index, nullptr);
-  }
+  if (agreement.usable()) log_return(state, pair);
 }
 
-void Recovery::note_loss(uint32_t index, Clock::time_point now) {
-  Pair& pair = pairs_[index];
-  pair.lost_at = now;
-  if (peer_probe_on_ == index) peer_probe_on_.reset();
-  if (pair.logged) {
-    // It was not used since the last loss.
-    const PairAgreement& lost = pair.agreement;
-    const std::string text = failed_return_text(lost.cause(), lost.peer_cause());
-    return log_failed_revival(index, {Code::kRemote, text}, now);
+void while_lost(RecoveryState& state, Pair& pair, RecoveryTime now) {
+  if (!pair.lost_at) {
+    if (state.peer_probe_on == pair.index) state.peer_probe_on.reset();
+    note_loss(state, pair, now);
   }
-  pair.unused_since = now;
-  std::atomic<uint64_t>& losses = counters_[io_.rail(index)].losses;
-  losses.store(losses.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+  count_arrivals(state, pair, now);
+  log_late_loss(state, pair, now);
 }
 
-Recovery::Clock::time_point Recovery::deadline_of(const Pair& pair, Clock::time_point now) const {
+// The sender's data path checks the arrivals, too, once it is called.
+void while_draining(RecoveryState& state, Pair& pair) {
+  if (state.sends() && pair.known != Known::kFinished) {
+    const uint64_t acknowledged = pair.arrivals.count.load(std::memory_order_acquire);
+    Status plausible = check_arrived({.acknowledged = acknowledged, .posted = kUnknown},
+                                     pair.agreement.peer().arrived);
+    if (!plausible) state.fail(plausible.error().code, plausible.error().text);
+  }
+  if (pair.is_finished() && drain_pair(state, pair)) pair.agreement.on_data_path_done();
+}
+
+// As far as the pair comes now.
+void advance(RecoveryState& state, Pair& pair, RecoveryTime now) {
+  PairPhase phase;
+  do {
+    phase = pair.phase();
+    switch (phase) {
+      case PairPhase::kUsing:
+      case PairPhase::kReturning:
+        while_ready(state, pair, now);
+        break;
+      case PairPhase::kLosing:
+      case PairPhase::kAgreeing:
+        while_lost(state, pair, now);
+        break;
+      case PairPhase::kDraining:
+        while_draining(state, pair);
+        [[fallthrough]];
+      case PairPhase::kResting:
+      case PairPhase::kReviving:
+      case PairPhase::kGivenUp:
+        log_late_loss(state, pair, now);
+    }
+  } while (pair.phase() != phase);
+}
+
+// Nothing is outstanding or asked for, and a pair may return: perhaps only when NCCL calls the
+// other end.
+bool needs_no_pair(const RecoveryState& state) {
+  const PeerLink& link = *state.link;
+  const bool waits = !link.is_idle() || link.awaits_pair() || link.deaf();
+  return !waits && std::ranges::any_of(state.pairs, &Pair::may_return);
+}
+
+// When a Recovery ends its connection. Where no pair is usable, the connection waits for one to
+// return: a port that was down may come back within a second, and two ends may each have given up
+// another rail at the same time.
+void fail_if_none_is_left(RecoveryState& state, RecoveryTime now) {
+  std::optional<RecoveryTime>& since = state.none_usable_since;
+  const bool usable = state.is_any_usable();
+  for (Pair& pair : state.pairs) pair.agreement.returns().set_urgent(!usable);
+  if (usable || needs_no_pair(state)) return since.reset();
+  if (!since) since = now;
+  const bool awaits_own_probe = std::ranges::any_of(state.pairs, [](Pair& pair) {
+    return pair.agreement.awaits_probe() && !pair.agreement.returns().own_probe_done();
+  });
+  if (awaits_own_probe) return;
+  // Without the socket, the ends agree on a pair over another one only.
+  const bool returns = std::ranges::any_of(state.pairs, &Pair::may_return);
+  const bool waits = returns && !state.link->deaf();
+  if (waits && !state.is_too_late(now)) return;
+  std::vector<LostPair> lost;
+  for (const Pair& pair : state.pairs) lost.push_back(describe_pair(state, pair));
+  state.fail(Code::kRemote, no_pair_is_left_text(lost, waits ? now - *since : now - now));
+}
+
+// Whether the watcher does what the data path of a sender without outstanding requests would do:
+// the receiver may need a pair, to flush what has arrived or to announce a receive, and NCCL does
+// not call this end for that.
+bool acts_for_data_path(const RecoveryState& state) {
+  return state.sends() && state.link->is_idle() && !state.link->failed() && !state.is_any_usable();
+}
+
+RecoveryTime deadline_of(const RecoveryState& state, const Pair& pair, RecoveryTime now) {
   const PairAgreement& agreement = pair.agreement;
-  const bool waits = pair.reviving || is_too_late(now) || (agreement.lost() && !may_return(pair));
-  Clock::time_point next = waits ? Clock::time_point::max() : agreement.deadline();
+  const PairPhase phase = pair.phase();
+  const bool waits = phase == PairPhase::kReviving || state.is_too_late(now) ||
+                     (agreement.lost() && !pair.may_return());
+  RecoveryTime next = waits ? RecoveryTime::max() : agreement.deadline();
   if (agreement.unseen()) next = std::min(next, pair.state_at);
-  const bool done = pair.drained || !may_return(pair) || !acts_for_data_path();
-  const bool settled = agreement.lost() ? agreement.recovered() && is_finished(pair) && done
-                                        : agreement.usable() && !pair.flushed_at;
+  const bool drains = phase == PairPhase::kDraining && pair.is_finished();
+  const bool settled = phase > PairPhase::kDraining || (drains && !acts_for_data_path(state)) ||
+                       (phase == PairPhase::kUsing && !pair.flushed_at);
   if (settled) return next;
-  const Clock::time_point since = pair.lost_at.value_or(pair.flushed_at.value_or(pair.revived_at));
+  const RecoveryTime since = pair.lost_at.value_or(pair.flushed_at.value_or(pair.revived_at));
   return std::min(next, now + (now - since < kSeldomAfter ? kOften : kSeldom));
 }
 
-void Recovery::update_deadline(Clock::time_point now) {
-  Clock::time_point next = Clock::time_point::max();
-  for (uint32_t i = 0; i < pairs_.size(); ++i) {
-    if (is_stop_due(i, now)) next = now;
+void update_deadline(RecoveryState& state, RecoveryTime now) {
+  RecoveryTime next = RecoveryTime::max();
+  for (const Pair& pair : state.pairs) {
+    if (is_stop_due(state, pair, now)) next = now;
+    if (!state.link->failed()) next = std::min(next, deadline_of(state, pair, now));
   }
-  if (!link_->failed()) {
-    for (const Pair& pair : pairs_) next = std::min(next, deadline_of(pair, now));
+  if (!state.link->failed()) {
     // What the peer states comes by RDMA alone, and nothing wakes the watcher for it.
-    if (link_->deaf()) next = std::min(next, now + kSeldom);
-    if (none_usable_since_ && now < *none_usable_since_ + patience_) {
-      next = std::min(next, *none_usable_since_ + patience_);
+    if (state.link->deaf()) next = std::min(next, now + kSeldom);
+    if (state.none_usable_since && !state.is_too_late(now)) {
+      next = std::min(next, *state.none_usable_since + state.patience);
     }
   }
-  const bool earlier = next < deadline();
-  deadline_.store(next.time_since_epoch().count(), std::memory_order_release);
-  if (earlier) hooks_.wake_watcher();
+  const bool earlier = next < RecoveryTime(RecoveryTime::duration(state.deadline.load()));
+  state.deadline.store(next.time_since_epoch().count(), std::memory_order_release);
+  if (earlier) state.hooks.wake_watcher();
 }
 
-// moved: null where that is not known yet. Where the connection has failed, its error says more.
-void Recovery::log_loss(uint32_t index, const MovedWork* moved) {
-  const bool nothing_new = moved == nullptr || *moved == MovedWork{};
-  if (std::exchange(pairs_[index].logged, true) && nothing_new) return;
-  if (link_->failed() && !is_any_usable()) return;
-  GDR_TRACE(log::kNet, "%s: queue pair %u of %s failed: %s; moved: %s",
-            link_->description().c_str(), index, io_.port_text(index).c_str(),
-            to_string(pairs_[index].agreement.cause()).c_str(),
-            moved == nullptr ? "not known yet" : to_string(*moved).c_str());
-  const RailLoss loss = describe_loss(index, moved);
-  hooks_.rail_lost(loss);
-  if (hooks_.port_suspected) hooks_.port_suspected(loss.port);
-  if (hooks_.address_suspected && blames_the_path(loss)) {
-    const RailEnd& rail = io_.rails()[io_.rail(index)];
-    hooks_.address_suspected(rail.device(),
-                             at_address(rail.address(), pairs_[index].agreement.address()));
+void advance_all(RecoveryState& state, RecoveryTime now) {
+  lose_ports_that_are_down(state);
+  for (Pair& pair : state.pairs) advance(state, pair, now);
+  state_pairs(state, now);
+  fail_if_none_is_left(state, now);
+  const bool news = std::ranges::any_of(state.pairs, [](const Pair& pair) {
+    return pair.news().has_value() || pair.has_to_be_destroyed();
+  });
+  state.has_news.store(news, std::memory_order_release);
+  await_empty_queues(state);
+  state.set_attention();
+}
+
+// Nothing has to be taken over, and nothing but probes, statements and what was flushed is in the
+// CQs, since no pair is usable. The data path takes the same news when it is called, as it does not
+// know of them until then. A data path that is called has the time to take them itself.
+void act_for_data_path(RecoveryState& state, RecoveryTime now) {
+  for (Pair& pair : state.pairs) {
+    const bool uses = pair.known == Known::kUsing || pair.known == Known::kLost;
+    if (!uses || pair.missed || !pair.agreement.recovered()) continue;
+    if (now - *pair.lost_at < kTimeToTakeNews) continue;
+    pair.missed = {PairNews::Kind::kAgreed, pair.index, pair.agreement.epoch(),
+                   pair.agreement.peer().arrived};
+    pair.agreement.returns().on_taken_over(pair.missed->arrived, /*has_lost=*/false);
+  }
+  std::array<ibv_wc, 16> completions;  // the next tick takes what is left
+  int count = 0;
+  for (uint32_t rail = 0; rail < state.rails.size(); ++rail) {
+    if (!state.queues.has(rail)) continue;
+    const int room = static_cast<int>(completions.size()) - count;
+    ibv_cq* cq = state.io.rails()[rail].cq();
+    count += std::max(0, ibv_poll_cq(cq, room, completions.data() + count));
+  }
+  for (int i = 0; i < count; ++i) {
+    take_completion(state, decode_work_id(completions[i].wr_id), completions[i].status, now);
+  }
+  take_steps(state, now);
+}
+
+std::vector<RecoverySteps::Due::Stop> claim_stops(RecoveryState& state, RecoveryTime now) {
+  std::vector<RecoverySteps::Due::Stop> due;
+  for (Pair& pair : state.pairs) {
+    if (!is_stop_due(state, pair, now)) continue;
+    if (due.empty()) due.reserve(state.pairs.size());  // before the first claim
+    due.push_back({pair.index, state.device(pair.rail).hca.get()});
+    claim_stop(pair);
+  }
+  return due;
+}
+
+}  // namespace
+
+void take_steps(RecoveryState& state, RecoveryTime now) {
+  if (state.closed || !state.recovers || state.link == nullptr) return;
+  if (!state.link->failed()) advance_all(state, now);
+  update_deadline(state, now);
+}
+
+// Why the path of a work request has failed: that the port is down explains what fails on it.
+void take_completion(RecoveryState& state, const WorkId& id, ibv_wc_status status,
+                     RecoveryTime now) {
+  Pair& pair = state.pairs[id.pair];
+  const bool is_own = id.kind == WorkKind::kProbe || id.kind == WorkKind::kStatement;
+  if (!is_of_epoch(id, pair.agreement.epoch())) return;
+  if (status == IBV_WC_SUCCESS) {
+    if (is_own) on_own_write(state, id, now);
+    return;
+  }
+  if (is_own) on_own_failure(state, id, status, now);
+  const bool proof = id.kind == WorkKind::kProbe && id.ordinal == kStandbyProbe;
+  if (classify_failure(status) == FailureClass::kConsequence) {
+    if (!pair.flushed_at) pair.flushed_at = now;
+  } else if (state.is_port_down(pair)) {
+    pair.agreement.on_failure({wire::PairReason::kPortDown, status});
+  } else {
+    const auto reason = proof ? wire::PairReason::kProbe : wire::PairReason::kCompletion;
+    pair.agreement.on_failure({reason, status});
+  }
+  // Receives complete in order, so that nothing has arrived behind it.
+  if (id.kind == WorkKind::kReceive) {
+    pair.flush_seen = true;
+    ++pair.flushed;
   }
 }
 
-RailLoss Recovery::describe_loss(uint32_t index, const MovedWork* moved) const {
-  const PairAgreement& agreement = pairs_[index].agreement;
-  RailLoss loss;
-  loss.port = io_.port_text(index);
-  loss.peer = io_.peer_text(index);
-  loss.cause = agreement.cause();
-  loss.peer_cause = agreement.peer_cause();
-  // One that the connection had moved to is missed like any other.
-  const bool carried = arrivals_[index].count.load(std::memory_order_relaxed) != 0;
-  loss.stands_by = io_.stands_by(index) && !carried && (moved == nullptr || *moved == MovedWork{});
-  loss.may_return = may_return(pairs_[index]);
-  loss.usable = usable_ports(index);
-  loss.settled = moved != nullptr;
-  if (moved != nullptr) loss.moved = *moved;
-  loss.waits = std::chrono::duration_cast<milliseconds>(patience_);
-  loss.connection = this;
-  if (loss.usable.empty()) {
-    loss.effect = LossEffect::kWaits;
-  } else if (is_explained(index)) {
-    loss.effect = LossEffect::kExplained;
+RecoverySteps::Due RecoverySteps::on_tick(RecoveryTime now) {
+  std::lock_guard lock(state_.mutex);
+  if (state_.closed || !state_.recovers) return {};
+  if (!state_.link->failed()) read_statements(state_, now);
+  take_steps(state_, now);
+  if (acts_for_data_path(state_)) act_for_data_path(state_, now);
+  const uint32_t revives = claim_revivals(state_, now);
+  Due due{claim_stops(state_, now)};  // from here on nothing is allocated
+  due.revives = revives & ~state_.asked_to_revive;
+  state_.asked_to_revive |= revives;
+  for (uint32_t rail = 0; rail < state_.rails.size(); ++rail) {
+    due.hcas[rail] = state_.device(rail).hca.get();
   }
-  return loss;
+  update_deadline(state_, now);
+  return due;
 }
 
-// The ports of this end over which the connection goes on. Further pairs between the same two ports
-// are lost soon.
-std::vector<std::string> Recovery::usable_ports(uint32_t but) const {
-  std::vector<std::string> active, standby, same;
-  for (uint32_t i = 0; i < pairs_.size(); ++i) {
-    if (!pairs_[i].agreement.usable()) continue;
-    const bool is_same = io_.path_text(i) == io_.path_text(but);
-    const std::string port = io_.port_text(i) + (io_.stands_by(i) ? " (standby)" : "");
-    std::vector<std::string>& to = is_same ? same : io_.stands_by(i) ? standby : active;
-    if (std::ranges::find(to, port) == to.end()) to.push_back(port);
+void RecoverySteps::take_back(const Due& due) {
+  std::lock_guard lock(state_.mutex);
+  for (const Due::Stop& stop : due.stops) {
+    RecoveryState::Holder& holder = state_.pairs[stop.pair].holder;
+    if (holder == RecoveryState::Holder::kStopper) holder = RecoveryState::Holder::kDataPath;
   }
-  if (active.empty()) active = std::move(standby);
-  return active.empty() ? same : active;
+  state_.asked_to_revive &= ~due.revives;
 }
 
-// Whether one of the ends has logged a warning of its own, which says more. This end's own cause
-// may only follow from the peer's, as a probe to a QP that is not connected fails.
-bool Recovery::is_explained(uint32_t index) const {
-  const PairAgreement& agreement = pairs_[index].agreement;
-  const wire::PairReason here = agreement.cause().reason;
-  if (here == wire::PairReason::kWithdrawn) return true;
-  const auto is_given_up = [](wire::PairReason reason) {
-    return reason == wire::PairReason::kWithdrawn || reason == wire::PairReason::kNotConnected;
-  };
-  // Else the peer may have stated its cause for an earlier epoch.
-  const bool peers = here == wire::PairReason::kPeer || agreement.recovered();
-  return io_.stands_by(index) &&
-         (is_given_up(here) || (peers && is_given_up(agreement.peer_cause().reason)));
+void RecoverySteps::on_statement(const wire::PairStatement& statement) {
+  report(state_, [&](RecoveryTime now) {
+    if (state_.recovers) take_statement(state_, statement, now);
+  });
 }
 
-// Once until the pair is used again: it is tried again and again. Where the peer's port is down,
-// its loss has been logged with that.
-void Recovery::log_failed_revival(uint32_t index, const Error& reason, Clock::time_point now) {
-  Pair& pair = pairs_[index];
-  const bool port_down = port_down_[io_.rail(index)] ||
-                         (pair.agreement.peer_cause().reason == wire::PairReason::kPortDown &&
-                          !pair.agreement.peer_is_ahead());
-  if (hooks_.rail_stays_lost && !port_down && now - pair.unused_since >= kStaysLostAfter) {
-    hooks_.rail_stays_lost(io_.port_text(index), io_.peer_text(index), reason);
-  }
-  if (std::exchange(pair.revival_logged, true)) return;
-  GDR_INFO(log::kNet, "%s is not usable again yet: %s", io_.path_text(index).c_str(),
-           reason.text.c_str());
+bool RecoverySteps::on_event(const HcaContext& hca, const ibv_async_event& event) {
+  std::lock_guard lock(state_.mutex);
+  if (state_.closed || !state_.recovers || !take_event(state_, hca, event)) return false;
+  take_steps(state_, state_.now());
+  return true;
 }
 
-void Recovery::log_return(uint32_t index) {
-  pairs_[index].logged = pairs_[index].revival_logged = false;
-  std::atomic<uint64_t>& returns = counters_[io_.rail(index)].returns;
-  returns.store(returns.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-  hooks_.rail_returned(io_.port_text(index), io_.peer_text(index));
+void RecoverySteps::look_at_rails() {
+  RecoveryLock lock(state_.mutex);
+  if (state_.closed || !state_.recovers || state_.link->failed()) return;
+  transport::look_at_rails(state_, lock);
+  take_steps(state_, state_.now());
+}
+
+bool RecoverySteps::waits_for_port(const HcaContext& hca, int port) const {
+  std::lock_guard lock(state_.mutex);
+  return !state_.closed && !state_.link->failed() && transport::waits_for_port(state_, hca, port);
+}
+
+// A claim that was taken back may have been made again by another call, or done.
+void RecoverySteps::stop(uint32_t index) {
+  RecoveryLock lock(state_.mutex);
+  Pair& pair = state_.pairs[index];
+  if (state_.closed || pair.holder != RecoveryState::Holder::kStopper) return;
+  stop_pair(state_, pair, lock);
+  take_steps(state_, state_.now());
+}
+
+void RecoverySteps::revive_pairs(RecoveryTime now, SlowPaths& slow, uint32_t rails) {
+  RecoveryLock lock(state_.mutex);
+  transport::revive_pairs(state_, now, slow, rails, lock);
+  take_steps(state_, state_.now());
 }
 
 }  // namespace gdr::transport

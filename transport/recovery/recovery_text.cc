@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <iterator>
 
 #include "base/finding.h"
 #include "drivers/verbs/wc_text.h"
@@ -45,6 +46,40 @@ struct LikelyCause {
   bool operator==(const LikelyCause&) const = default;
 };
 
+constexpr char kLook[] = "look at `dmesg` for what the HCA's driver reports";
+constexpr char kSeeRailWarning[] =
+    "see the warning about the rail in the log of the end that goes without it";
+
+// How a PairReason is called, and what it is likely to come from where no status says more.
+struct ReasonTexts {
+  const char* text;
+  int rank;
+  const char* likely;
+  const char* fix;
+};
+constexpr ReasonTexts kReasons[] = {
+    {"no failure", 4, "", kLook},
+    {"", 4, "", kLook},  // kCompletion
+    {"the HCA refused a work request", 4, "", kLook},
+    {"the port is down", 0, "a cable, a transceiver or a switch port has failed",
+     "look at `dmesg` and the switch's log"},
+    {"the HCA reported a fatal error or was removed", 1, "the HCA has failed or was removed",
+     "look at `dmesg`"},
+    {"the HCA reported a fatal error of the queue pair", 4, "", kLook},
+    {"the queue pair could not be connected", 3,
+     "the two ports could not reach each other when the connection was made",
+     "see `is not connected` in the log of the end that could not connect it (NCCL_DEBUG=INFO)"},
+    {"", 4, "", kLook},  // kProbe
+    {"the other end lost it", 4, "", kLook},
+    {"the rail was given up", 3, "", kSeeRailWarning},
+    {"the address of the other end's port has changed", 4, "", kLook},
+    {"the rail that it is meant for is missing", 3, "", kSeeRailWarning}};
+static_assert(std::size(kReasons) == static_cast<size_t>(wire::kLastPairReason) + 1);
+
+const ReasonTexts& texts_of(const PairCause& cause) {
+  return kReasons[static_cast<size_t>(cause.reason)];
+}
+
 // Takes the hint apart, which may have a fix: "The peer did not answer. Fix: look at its log".
 LikelyCause likely_cause_of(ibv_wc_status status) {
   constexpr int kRank = 2;
@@ -78,45 +113,21 @@ LikelyCause tables_are_refused() {
           "look at `dmesg` of both hosts, and at `nccl-gdr doctor --check iommu`"};
 }
 
-LikelyCause likely_cause(const PairCause& cause) {
-  switch (cause.reason) {
-    case wire::PairReason::kPortDown:
-      return {0, "a cable, a transceiver or a switch port has failed",
-              "look at `dmesg` and the switch's log"};
-    case wire::PairReason::kDeviceLost:
-      return {1, "the HCA has failed or was removed", "look at `dmesg`"};
-    case wire::PairReason::kCompletion:
-    case wire::PairReason::kProbe:
-      if (is_timeout(cause)) return large_packets_are_lost();
-      if (cause.status == IBV_WC_WR_FLUSH_ERR) break;
-      if (classify_failure(cause.status) == FailureClass::kConnectionLost) {
-        return tables_are_refused();
-      }
-      return likely_cause_of(cause.status);
-    case wire::PairReason::kNotConnected:
-      return {3, "the two ports could not reach each other when the connection was made",
-              "see `is not connected` in the log of the end that could not connect it "
-              "(NCCL_DEBUG=INFO)"};
-    case wire::PairReason::kWithdrawn:
-    case wire::PairReason::kRailMissing:
-      return {3, "", "see the warning about the rail in the log of the end that goes without it"};
-    case wire::PairReason::kQueuePair:
-    case wire::PairReason::kPost:
-    case wire::PairReason::kPeer:
-    case wire::PairReason::kAddress:
-    case wire::PairReason::kNone:
-      break;
+// host: where the cause was found, so that there is to look.
+LikelyCause likely_cause(const PairCause& cause, const std::string& host = "") {
+  const bool has_status =
+      cause.reason == wire::PairReason::kCompletion || cause.reason == wire::PairReason::kProbe;
+  if (is_timeout(cause)) return large_packets_are_lost();
+  const ReasonTexts& texts = texts_of(cause);
+  LikelyCause likely{texts.rank, texts.likely, texts.fix};
+  if (has_status && cause.status != IBV_WC_WR_FLUSH_ERR) {
+    const bool refused = classify_failure(cause.status) == FailureClass::kConnectionLost;
+    likely = refused ? tables_are_refused() : likely_cause_of(cause.status);
   }
-  return {4, "", "look at `dmesg` for what the HCA's driver reports"};
-}
-
-// What there is to look at is at the end where the cause was found.
-LikelyCause likely_cause(const PairCause& cause, const std::string& host) {
-  LikelyCause likely = likely_cause(cause);
-  const std::string kLook = "look at ", kLog = "`dmesg`";
+  const std::string look = "look at ", log = "`dmesg`";
   const bool both = likely.fix.find("both ends") != std::string::npos;
-  if (likely.fix.starts_with(kLook + kLog) && !both && !host.empty()) {
-    likely.fix.insert(kLook.size(), host + "'s ");
+  if (likely.fix.starts_with(look + log) && !both && !host.empty()) {
+    likely.fix.insert(look.size(), host + "'s ");
   }
   return likely;
 }
@@ -188,6 +199,24 @@ std::string in_order_text(std::vector<LikelyCause> causes) {
 }
 
 }  // namespace
+
+std::string to_string(const PairCause& cause) {
+  const std::string text = texts_of(cause).text, status = verbs::wc_status_name(cause.status);
+  const std::string err = cause.sys_errno == 0 ? "" : ", errno " + std::to_string(cause.sys_errno);
+  switch (cause.reason) {
+    case wire::PairReason::kCompletion:
+      return status;
+    case wire::PairReason::kProbe:
+      return "the probe of " + std::to_string(wire::kProbeBytes) + " bytes failed with " + status;
+    case wire::PairReason::kPortDown:
+      return cause.status == IBV_WC_SUCCESS ? text : text + " (" + status + ")";
+    case wire::PairReason::kWithdrawn:
+    case wire::PairReason::kRailMissing:
+      return text + " for lack of queue pairs, queues or memory that can be registered" + err;
+    default:
+      return text;
+  }
+}
 
 std::string to_string(const MovedWork& moved) {
   std::string text;

@@ -13,6 +13,9 @@
 
 namespace gdr::transport {
 
+// "RETRY_EXC_ERR", "the port is down", "the port is down (RETRY_EXC_ERR)".
+std::string to_string(const PairCause& cause);
+
 // What a data path takes over from a lost pair.
 struct MovedWork {
   uint64_t chunks = 0;  // sent again

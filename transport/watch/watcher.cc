@@ -118,7 +118,8 @@ void Watcher::watch_fd(int fd, uint32_t events) {
 void Watcher::add(const std::shared_ptr<PeerLink>& link, std::vector<EventSource> sources,
                   std::shared_ptr<Recovery> recovery) {
   // What became due before the thread could see it.
-  const bool is_due = recovery != nullptr && recovery->deadline() != Clock::time_point::max();
+  const bool is_due =
+      recovery != nullptr && recovery->steps().deadline() != Clock::time_point::max();
   bool was_empty;
   {
     std::lock_guard lock(mutex_);
@@ -369,7 +370,7 @@ void Watcher::on_fatal_event(const HcaContext& hca, const ibv_async_event& event
   std::vector<std::shared_ptr<PeerLink>> concerned;
   size_t recovering = 0;
   for (const Watched& watched : watched_with(source_of(event, hca))) {
-    if (watched.recovery != nullptr && watched.recovery->on_event(hca, event)) {
+    if (watched.recovery != nullptr && watched.recovery->steps().on_event(hca, event)) {
       ++recovering;
     } else {
       concerned.push_back(watched.link);
@@ -397,12 +398,12 @@ void Watcher::on_port_event(const HcaContext& hca, const ibv_async_event& event,
   PortDown down{hca.name() + ":" + std::to_string(port), text};
   const std::vector<Watched> users = watched_with({hca.context(), port});
   for (const Watched& user : users) {
-    if (user.recovery == nullptr || !user.recovery->on_event(hca, event)) {
+    if (user.recovery == nullptr || !user.recovery->steps().on_event(hca, event)) {
       ++down.connections;
-    } else if (user.recovery->waits_for_port(hca, port)) {
+    } else if (user.recovery->steps().waits_for_port(hca, port)) {
       ++down.waiting;
-      down.retries = std::max(down.retries, time_of_retries(user.recovery->options()));
-      down.waits = std::max(down.waits, time_without_pairs(user.recovery->options()));
+      down.retries = std::max(down.retries, time_of_retries(user.recovery->steps().options()));
+      down.waits = std::max(down.waits, time_without_pairs(user.recovery->steps().options()));
     }
   }
   if (event.event_type == IBV_EVENT_PORT_ERR && down.connections + down.waiting > 0) {
@@ -451,26 +452,27 @@ void Watcher::tick_recoveries(Clock::time_point now, bool all) {
   const std::vector<std::shared_ptr<Recovery>> some = recoveries();
   next_recovery_ = Clock::time_point::max();
   for (const auto& recovery : some) {
-    if (all || recovery->deadline() <= now) have_made(recovery, recovery->on_tick(now));
-    next_recovery_ = std::min(next_recovery_, recovery->deadline());
+    if (all || recovery->steps().deadline() <= now)
+      have_made(recovery, recovery->steps().on_tick(now));
+    next_recovery_ = std::min(next_recovery_, recovery->steps().deadline());
   }
 }
 
-void Watcher::have_made(const std::shared_ptr<Recovery>& recovery, Recovery::Due due) try {
+void Watcher::have_made(const std::shared_ptr<Recovery>& recovery, RecoverySteps::Due due) try {
   for (; !due.stops.empty(); due.stops.pop_back()) {
-    const Recovery::Due::Stop& stop = due.stops.back();
+    const RecoverySteps::Due::Stop& stop = due.stops.back();
     BlockingCalls& stopper = stoppers_.try_emplace(stop.hca, "gdr-stopper").first->second;
-    stopper.add([recovery, pair = stop.pair] { recovery->stop(pair); });
+    stopper.add([recovery, pair = stop.pair] { recovery->steps().stop(pair); });
   }
   for (; due.revives != 0; due.revives &= due.revives - 1) {
     const int rail = std::countr_zero(due.revives);
     Reviver& reviver = revivers_[due.hcas[rail]];
     reviver.calls.add([recovery, rail, slow = &reviver.slow_paths] {
-      recovery->revive_pairs(Clock::now(), *slow, 1u << rail);
+      recovery->steps().revive_pairs(Clock::now(), *slow, 1u << rail);
     });
   }
 } catch (const std::exception&) {
-  recovery->take_back(due);
+  recovery->steps().take_back(due);
   throw;
 }
 

@@ -149,7 +149,7 @@ class Watcher {
   void tick(Clock::time_point now);
   void run_task();
   void tick_recoveries(Clock::time_point now, bool all);
-  void have_made(const std::shared_ptr<Recovery>& recovery, Recovery::Due due);
+  void have_made(const std::shared_ptr<Recovery>& recovery, RecoverySteps::Due due);
   void log_moved_counters(std::chrono::milliseconds patience);
   void log_what_is_left();
   std::vector<std::shared_ptr<PeerLink>> links();

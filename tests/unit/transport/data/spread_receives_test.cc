@@ -243,8 +243,8 @@ TEST(SpreadReceivesTest, AllReceivesAreUsedUpWhenTheRailIsLost_EverythingArrives
   }));
   const int lost = is_used_up(0) ? 0 : 1;
   pair.set_port('r', lost, false);
-  ASSERT_TRUE(wait_for(
-      [&] { return pair.recovery_of(*pair.receiver).is_stopped(static_cast<uint32_t>(lost)); }));
+  const PairArrivals& arrivals = pair.recovery_of(*pair.receiver).arrivals(is_used_up(0) ? 0 : 1);
+  ASSERT_TRUE(wait_for([&] { return arrivals.is_stopped(); }));
   EXPECT_TRUE(wait_for([&] {
     send();
     std::erase_if(sends, is_done);

@@ -24,29 +24,30 @@ struct BlockingCallsTest : RecoveringEnds {
 };
 
 TEST_F(BlockingCallsTest, PairIsDue_TheTickItselfDoesNotTouchItsQueuePair) {
-  EXPECT_TRUE(sender.recovery->on_tick(bed.now()).revives);
+  EXPECT_TRUE(sender.recovery->steps().on_tick(bed.now()).revives);
   EXPECT_EQ(sender.qp(1)->state, IBV_QPS_ERR);
-  EXPECT_GT(sender.recovery->deadline(), bed.now()) << "the watcher would not sleep";
-  EXPECT_FALSE(sender.recovery->on_tick(bed.now()).revives) << "it was asked for already";
-  sender.recovery->revive_pairs(bed.now(), bed.slow);
+  EXPECT_GT(sender.recovery->steps().deadline(), bed.now()) << "the watcher would not sleep";
+  EXPECT_FALSE(sender.recovery->steps().on_tick(bed.now()).revives) << "it was asked for already";
+  sender.recovery->steps().revive_pairs(bed.now(), bed.slow);
   EXPECT_EQ(sender.qp(1)->state, IBV_QPS_RTS);
-  EXPECT_FALSE(sender.recovery->on_tick(bed.now()).revives);
+  EXPECT_FALSE(sender.recovery->steps().on_tick(bed.now()).revives);
 }
 
 // As where the watcher has no memory to pass the calls on.
 TEST_F(BlockingCallsTest, CallsAreTakenBack_TheNextTickAsksForThemAgain) {
-  const Recovery::Due revival = sender.recovery->on_tick(bed.now());
-  sender.recovery->take_back(revival);
-  EXPECT_TRUE(sender.recovery->on_tick(bed.now()).revives);
+  const RecoverySteps::Due revival = sender.recovery->steps().on_tick(bed.now());
+  sender.recovery->steps().take_back(revival);
+  EXPECT_TRUE(sender.recovery->steps().on_tick(bed.now()).revives);
   bed.fail_pair(sender, 0);
-  const Recovery::Due lost = sender.recovery->on_tick(bed.now());
+  const RecoverySteps::Due lost = sender.recovery->steps().on_tick(bed.now());
   ASSERT_EQ(lost.stops.size(), 1u);
-  EXPECT_EQ(sender.recovery->on_tick(bed.now()).stops.size(), 0u) << "it was asked for already";
-  sender.recovery->take_back(lost);
-  sender.recovery->stop(0);
+  EXPECT_EQ(sender.recovery->steps().on_tick(bed.now()).stops.size(), 0u)
+      << "it was asked for already";
+  sender.recovery->steps().take_back(lost);
+  sender.recovery->steps().stop(0);
   EXPECT_EQ(sender.qp(0)->state, IBV_QPS_RTS) << "the first of two calls may be made all the same";
-  EXPECT_EQ(sender.recovery->on_tick(bed.now()).stops.size(), 1u);
-  sender.recovery->stop(0);
+  EXPECT_EQ(sender.recovery->steps().on_tick(bed.now()).stops.size(), 1u);
+  sender.recovery->steps().stop(0);
   EXPECT_EQ(sender.qp(0)->state, IBV_QPS_ERR);
 }
 
@@ -192,14 +193,14 @@ TEST_F(BlockingCallsTest, RevivalBlocks_TheConnectionRecoversAndTheOthersAreServ
     return {};
   };
   for (RecoveringEnd* end : {&sender, &receiver}) {
-    ASSERT_TRUE(end->recovery->on_tick(bed.now()).revives);
+    ASSERT_TRUE(end->recovery->steps().on_tick(bed.now()).revives);
   }
   BlockingCalls reviver("reviver");
   for (RecoveringEnd* end : {&sender, &receiver}) {
-    reviver.add([&, end] { end->recovery->revive_pairs(bed.now(), bed.slow); });
+    reviver.add([&, end] { end->recovery->steps().revive_pairs(bed.now(), bed.slow); });
   }
   entered.get_future().wait();
-  sender.recovery->on_tick(bed.now());
+  sender.recovery->steps().on_tick(bed.now());
   bed.exchange();
   EXPECT_NE(sender.recovery->state_text(), "");
   released.set_value();
@@ -219,8 +220,8 @@ TEST_F(BlockingCallsTest, ClosedWhileItRevives_CloseWaitsForTheQueuePair) {
     });
     return {};
   };
-  ASSERT_TRUE(sender.recovery->on_tick(bed.now()).revives);
-  sender.recovery->revive_pairs(bed.now(), bed.slow);
+  ASSERT_TRUE(sender.recovery->steps().on_tick(bed.now()).revives);
+  sender.recovery->steps().revive_pairs(bed.now(), bed.slow);
   closer.join();
   EXPECT_EQ(seen, IBV_QPS_RTS);
 }
@@ -228,12 +229,12 @@ TEST_F(BlockingCallsTest, ClosedWhileItRevives_CloseWaitsForTheQueuePair) {
 // Firmware that does not answer must not hold up the watcher, nor a data path that needs the mutex.
 TEST_F(BlockingCallsTest, PortsAreQueried_TheTickDoesNotQueryThem) {
   bed.verbs.fail_call(fake_verbs::Call::kQueryPort, EIO);
-  ASSERT_TRUE(sender.recovery->on_tick(bed.now()).revives);
+  ASSERT_TRUE(sender.recovery->steps().on_tick(bed.now()).revives);
   EXPECT_EQ(bed.verbs.failures_left(fake_verbs::Call::kQueryPort), 1);
-  sender.recovery->revive_pairs(bed.now(), bed.slow);
+  sender.recovery->steps().revive_pairs(bed.now(), bed.slow);
   EXPECT_EQ(bed.verbs.failures_left(fake_verbs::Call::kQueryPort), 0);
   EXPECT_TRUE(contains(sender.recovery->state_text(), "its port is down at this end"));
-  EXPECT_FALSE(sender.recovery->on_tick(bed.now()).revives);
+  EXPECT_FALSE(sender.recovery->steps().on_tick(bed.now()).revives);
 }
 
 }  // namespace

@@ -51,9 +51,9 @@ struct AgreeingEnds {
   }
   void probe() {
     for (PairAgreement* end : {&sender, &receiver}) {
-      end->on_probe_posted();
+      end->returns().on_probe_posted();
       end->on_probe_completed(IBV_WC_SUCCESS, now);
-      end->on_peer_probed(end->epoch());
+      end->returns().on_peer_probed();
     }
   }
 };
@@ -65,17 +65,6 @@ struct DownEnds : AgreeingEnds {
     finish();
   }
 };
-
-TEST(PairAgreement, AtFirst_IsUsableAndHasNothingToDoOrToState) {
-  AgreeingEnds ends;
-  for (const PairAgreement* end : {&ends.sender, &ends.receiver}) {
-    EXPECT_TRUE(end->usable());
-    EXPECT_FALSE(end->lost() || end->recovered() || end->awaits_probe());
-    EXPECT_FALSE(end->statement_due() || end->unseen());
-    EXPECT_EQ(end->next(ends.now), PairAction::kNone);
-    EXPECT_EQ(end->deadline(), Time::max());
-  }
-}
 
 TEST(PairAgreement, Sender_StatesThatItIsDown_OnlyWithItsQueuePairInError) {
   AgreeingEnds ends;
@@ -108,25 +97,6 @@ TEST(PairAgreement, Receiver_StatesThatItIsDown_OnlyOnceAllArrivalsAreCounted) {
   EXPECT_EQ(ends.receiver.make_statement().arrived, 17u);
 }
 
-TEST(PairAgreement, LossAtOneEnd_IsRecoveredAtBothWithTheCountOfTheReceiver) {
-  AgreeingEnds ends;
-  ends.stop_sender();
-  EXPECT_FALSE(ends.sender.recovered());
-  ends.exchange();
-  EXPECT_FALSE(ends.sender.recovered() || ends.receiver.recovered());
-  EXPECT_EQ(ends.receiver.next(ends.now), PairAction::kStop);
-  EXPECT_EQ(ends.receiver.cause().reason, wire::PairReason::kPeer);
-  EXPECT_EQ(ends.receiver.peer_cause().status, IBV_WC_RETRY_EXC_ERR);
-  ends.receiver.on_stopped(ends.now);
-  ends.receiver.on_counted(17, ends.now);
-  EXPECT_TRUE(ends.receiver.recovered());
-  EXPECT_FALSE(ends.sender.recovered());
-  ends.exchange();
-  EXPECT_TRUE(ends.sender.recovered());
-  EXPECT_EQ(ends.sender.peer_arrived(), 17u);
-  EXPECT_FALSE(ends.sender.unseen() || ends.receiver.unseen());
-}
-
 TEST(PairAgreement, Revival_WaitsForTheOtherEndTheDataPathThePortAndThePause) {
   AgreeingEnds ends;
   ends.stop_sender();
@@ -139,10 +109,10 @@ TEST(PairAgreement, Revival_WaitsForTheOtherEndTheDataPathThePortAndThePause) {
   EXPECT_EQ(sender.next(ends.now), PairAction::kNone);
   EXPECT_EQ(sender.deadline(), ends.now + 1s);
   EXPECT_EQ(sender.next(ends.now + 1s), PairAction::kRevive);
-  sender.set_port_active(false);
+  sender.returns().set_port_active(false);
   EXPECT_EQ(sender.next(ends.now + 1s), PairAction::kNone);
   EXPECT_EQ(sender.deadline(), Time::max());
-  sender.set_port_active(true);
+  sender.returns().set_port_active(true);
   sender.on_revived();
   EXPECT_EQ(sender.step(), 2u);
   EXPECT_FALSE(sender.usable() || sender.lost() || sender.recovered());
@@ -153,20 +123,10 @@ TEST(PairAgreement, RevivalFails_WaitsEvenWhereTheOtherEndIsReady) {
   DownEnds ends;
   ends.sender.on_revived();
   ends.exchange();
-  ends.receiver.on_revival_failed(ends.now);
+  ends.receiver.returns().on_failed(ends.now);
   EXPECT_EQ(ends.receiver.next(ends.now), PairAction::kNone);
   EXPECT_EQ(ends.receiver.deadline(), ends.now + 2s);
   EXPECT_EQ(ends.receiver.next(ends.now + 2s), PairAction::kRevive);
-}
-
-TEST(PairAgreement, OtherEndIsReadyAfterARevivalFailed_RevivesAtOnce) {
-  DownEnds ends;
-  ends.receiver.on_revival_failed(ends.now);
-  ends.sender.on_revived();
-  ends.exchange();
-  EXPECT_TRUE(ends.receiver.peer_is_ahead());
-  EXPECT_EQ(ends.receiver.next(ends.now), PairAction::kRevive);
-  EXPECT_LE(ends.receiver.deadline(), ends.now);
 }
 
 TEST(PairAgreement, RevivalIsPutOff_ThePauseIsNotLonger) {
@@ -174,31 +134,14 @@ TEST(PairAgreement, RevivalIsPutOff_ThePauseIsNotLonger) {
   for (int i = 0; i < 3; ++i) {
     ends.now += 1s;
     EXPECT_EQ(ends.sender.next(ends.now), PairAction::kRevive);
-    ends.sender.on_revival_put_off(ends.now);
+    ends.sender.returns().on_put_off(ends.now);
     EXPECT_EQ(ends.sender.next(ends.now), PairAction::kNone);
   }
   EXPECT_EQ(ends.sender.deadline(), ends.now + 1s);
   ends.receiver.on_revived();
   ends.exchange();
-  ends.sender.on_revival_put_off(ends.now);
+  ends.sender.returns().on_put_off(ends.now);
   EXPECT_EQ(ends.sender.next(ends.now), PairAction::kNone) << "it would be put off for ever";
-}
-
-TEST(PairAgreement, NoPairIsUsable_IsTriedEverySecondHoweverOftenThatFails) {
-  DownEnds ends;
-  PairAgreement& sender = ends.sender;
-  for (int i = 0; i < 2; ++i) sender.on_revival_failed(ends.now);
-  EXPECT_EQ(sender.deadline(), ends.now + 4s);
-  sender.set_urgent(true);
-  for (int i = 0; i < 3; ++i) {
-    EXPECT_EQ(sender.deadline(), ends.now + 1s);
-    EXPECT_EQ(sender.next(ends.now), PairAction::kNone);
-    ends.now += 1s;
-    EXPECT_EQ(sender.next(ends.now), PairAction::kRevive);
-    sender.on_revival_failed(ends.now);
-  }
-  sender.set_urgent(false);
-  EXPECT_EQ(sender.deadline(), ends.now + 4s);
 }
 
 TEST(PairAgreement, AfterRevival_IsUsableOnlyOnceItsProbeHasCompletedAndThePeersHasArrived) {
@@ -215,30 +158,15 @@ TEST(PairAgreement, AfterRevival_IsUsableOnlyOnceItsProbeHasCompletedAndThePeers
     EXPECT_TRUE(end->awaits_probe());
     EXPECT_TRUE(end->carries_statements());
     EXPECT_EQ(end->next(ends.now), PairAction::kProbe);
-    end->on_probe_posted();
+    end->returns().on_probe_posted();
     EXPECT_EQ(end->next(ends.now), PairAction::kNone);
     EXPECT_FALSE(end->usable());
     end->on_probe_completed(IBV_WC_SUCCESS, ends.now);
-    end->on_peer_probed(0);
-    EXPECT_TRUE(end->awaits_probe() && !end->awaits_own_probe());
-    end->on_peer_probed(1);
+    EXPECT_TRUE(end->awaits_probe() && end->returns().own_probe_done());
+    end->returns().on_peer_probed();
     EXPECT_TRUE(end->usable());
     EXPECT_FALSE(end->awaits_probe());
   }
-}
-
-// The statement that it was down never arrived.
-TEST(PairAgreement, OtherEndIsSeenReadyAgainAtOnce_TakesTheCountOfTheEpochBefore) {
-  AgreeingEnds ends;
-  ends.stop_sender();
-  ASSERT_TRUE(ends.receiver.on_statement(ends.sender.make_statement(), ends.now));
-  ends.receiver.on_stopped(ends.now);
-  ends.receiver.on_counted(9, ends.now);
-  ends.receiver.on_data_path_done();
-  ends.receiver.on_revived();
-  ASSERT_TRUE(ends.sender.on_statement(ends.receiver.make_statement(), ends.now));
-  EXPECT_TRUE(ends.sender.recovered());
-  EXPECT_EQ(ends.sender.peer_arrived(), 9u);
 }
 
 TEST(PairAgreement, Pause_DoublesUntilThePairWasStable) {
@@ -263,8 +191,7 @@ TEST(PairAgreement, SendersPause_GrowsBeyondAMinuteWhileNoDataComesThrough) {
   AgreeingEnds ends;
   auto lose_data = [&](uint64_t arrived) {
     ends.take_down(arrived);
-    ends.sender.on_taken_over(true);
-    ends.receiver.on_taken_over(true);
+    ends.sender.returns().on_taken_over(arrived, true);
     ends.finish();
     const auto wait = ends.sender.deadline() - ends.now;
     EXPECT_LE(ends.receiver.deadline(), ends.now + 60s);
@@ -295,14 +222,14 @@ TEST(PairAgreement, NoPairIsUsable_TheSenderReturnsWithoutThePauseOfReturnsInVai
   AgreeingEnds ends;
   for (int i = 0; i < 9; ++i) {
     ends.take_down(0);
-    ends.sender.on_taken_over(i > 0);
+    ends.sender.returns().on_taken_over(0, i > 0);
     ends.now += 1h;
     ends.revive();
   }
   ends.take_down(0);
   ends.finish();
   EXPECT_EQ(ends.sender.deadline(), ends.now + 128s);
-  ends.sender.set_urgent(true);
+  ends.sender.returns().set_urgent(true);
   EXPECT_EQ(ends.sender.deadline(), ends.now + 1s);
 }
 
@@ -352,8 +279,8 @@ TEST(PairAgreement, OldOrRepeatedStatement_ChangesNothing) {
   ASSERT_TRUE(ends.receiver.on_statement(first, ends.now));
   ASSERT_TRUE(ends.sender.on_statement(down, ends.now));
   ASSERT_TRUE(ends.sender.on_statement(down, ends.now));
-  EXPECT_EQ(ends.receiver.peer_step(), 2u);
-  EXPECT_EQ(ends.sender.peer_step(), 2u);
+  EXPECT_EQ(ends.receiver.peer().step, 2u);
+  EXPECT_EQ(ends.sender.peer().step, 2u);
 }
 
 TEST(PairAgreement, StatementThatAsks_IsAnsweredOnceForEachRepetition) {
@@ -371,22 +298,6 @@ TEST(PairAgreement, StatementThatAsks_IsAnsweredOnceForEachRepetition) {
   }
   ASSERT_TRUE(ends.sender.on_statement(ends.receiver.make_statement(), ends.now));
   EXPECT_FALSE(ends.sender.statement_due());
-}
-
-// The other end may not be called, and the pair that carries its statements may be dead.
-TEST(PairAgreement, OtherEndKnowsAndDoesNotFollow_IsAskedUntilItDoes) {
-  AgreeingEnds ends;
-  ends.sender.on_failure(kRetryExceeded);
-  EXPECT_FALSE(ends.sender.carries_statements());
-  ends.sender.on_stopped(ends.now);
-  ends.exchange();
-  EXPECT_TRUE(ends.sender.unseen());
-  EXPECT_EQ(ends.sender.make_statement().flags, wire::kStatementAsks);
-  ends.receiver.on_stopped(ends.now);
-  ends.receiver.on_counted(0, ends.now);
-  EXPECT_TRUE(ends.receiver.unseen());  // does not know that the sender has seen it
-  ends.exchange();
-  EXPECT_FALSE(ends.sender.unseen() || ends.receiver.unseen());
 }
 
 // A statement of the receiver to a sender that is at step 1 and has seen step 0.
@@ -424,11 +335,11 @@ TEST(PairAgreement, StatementThatContradictsTheProtocolOrAnEarlierOne_IsAnError)
       ASSERT_TRUE(ends.sender.on_statement(with([](wire::PairStatement&) {}), ends.now));
       statement.serial_first = statement.serial_last = 8;
     }
-    const uint32_t before = ends.sender.peer_step();
+    const uint32_t before = ends.sender.peer().step;
     const Status status = ends.sender.on_statement(statement, ends.now);
     ASSERT_FALSE(status) << statement.step << " " << statement.seen;
     EXPECT_EQ(status.error().code, Code::kInternal);
-    EXPECT_EQ(ends.sender.peer_step(), before);
+    EXPECT_EQ(ends.sender.peer().step, before);
   }
 }
 

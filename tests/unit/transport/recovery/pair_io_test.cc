@@ -17,7 +17,8 @@ struct PairIoTest : testing::Test {
   RecoveringEnd& end = bed.sender;
   const wire::RailAddress local = end.connection.rails()[0].address();
   const wire::RailAddress remote = end.connection.peer().rail[0];
-  Result<wire::PortAddress> revive() const { return io.revive(0, 1, io.peer_first_address(0)); }
+  const wire::PortAddress first = wire::port_address(remote);
+  Result<wire::PortAddress> revive() const { return connect_again(io, 0, 1, first); }
 
   const PairIo io{PairSetUp{.end = end.end,
                             .rails = &end.connection.rails(),
@@ -40,8 +41,8 @@ struct PairIoOnRoceTest : PairIoTest {
 
 TEST_F(PairIoTest, IsHeldUnreachable_OnlyOfThePairWhosePeerDidNotAnswer) {
   unreachable.add(local, remote, Clock::now());
-  EXPECT_TRUE(io.is_held_unreachable(0, io.peer_first_address(0)));
-  EXPECT_FALSE(io.is_held_unreachable(1, io.peer_first_address(1)));
+  EXPECT_TRUE(is_held_unreachable(io, 0, first));
+  EXPECT_FALSE(is_held_unreachable(io, 1, wire::port_address(io.peer_rail(1))));
 }
 
 TEST_F(PairIoTest, Revive_PeerDoesNotAnswer_SparesOthersTheAttemptUntilItDoes) {
@@ -72,9 +73,9 @@ TEST_F(PairIoOnRoceTest, Revive_GidHasMoved_TakesItsPresentIndex) {
 // As after DHCP has given the interface another address.
 TEST_F(PairIoOnRoceTest, Revive_PortHasAnotherGid_ThatIsReturnedAndThePeersConnectedTo) {
   gids()[0].raw[15] = 77;
-  wire::PortAddress peer = io.peer_first_address(0);
+  wire::PortAddress peer = first;
   peer.gid[15] = 78;
-  const Result<wire::PortAddress> revived = io.revive(0, 1, peer);
+  const Result<wire::PortAddress> revived = connect_again(io, 0, 1, peer);
   ASSERT_TRUE(revived);
   EXPECT_EQ(revived->gid[15], 77);
   EXPECT_EQ(bed.verbs.attributes(end.qp(0)->qp_num).ah_attr.grh.dgid.raw[15], 78);
@@ -103,9 +104,9 @@ TEST_F(PairIoOnRoceTest, Revive_PortsCannotReachEachOther_FailsAsInTheHandshake)
       {[](wire::PortAddress& peer) { peer.mtu = 6; }, "an impossible MTU"},
   };
   for (const auto& [change, text] : cases) {
-    wire::PortAddress peer = io.peer_first_address(0);
+    wire::PortAddress peer = first;
     change(peer);
-    const Result<wire::PortAddress> revived = io.revive(0, 1, peer);
+    const Result<wire::PortAddress> revived = connect_again(io, 0, 1, peer);
     ASSERT_FALSE(revived);
     EXPECT_TRUE(contains(revived.error().text, text)) << revived.error().text;
   }

@@ -73,7 +73,7 @@ struct RecoveringEnd {
                       }});
     PeerLinkOptions link_options;
     link_options.on_statement = [this](const wire::PairStatement& statement) {
-      if (socket_works) recovery->on_statement(statement);
+      if (socket_works) recovery->steps().on_statement(statement);
     };
     link = std::make_shared<PeerLink>(FrameChannel(std::move(socket)), "a <-> b",
                                       end == PairEnd::kSender ? "sender" : "receiver",
@@ -95,7 +95,7 @@ struct RecoveringEnd {
   std::vector<WorkId> poll(uint32_t rails = 2) {
     std::vector<WorkId> arrived;
     for (uint32_t rail = 0; rail < rails; ++rail) {
-      const uint32_t awaited = recovery->awaited_empty_queue();
+      const uint32_t awaited = recovery->queues().awaited_empty();
       ibv_wc wc;
       while (ibv_poll_cq(connection.rails()[rail].cq(), 1, &wc) > 0) {
         const WorkId id = decode_work_id(wc.wr_id);
@@ -195,9 +195,9 @@ struct RecoveryBed : Fabric {
   }
   // With the calls that may block.
   void tick(RecoveringEnd& end) {
-    const Recovery::Due due = end.recovery->on_tick(now());
-    for (const Recovery::Due::Stop& stop : due.stops) end.recovery->stop(stop.pair);
-    if (due.revives) end.recovery->revive_pairs(now(), slow);
+    const RecoverySteps::Due due = end.recovery->steps().on_tick(now());
+    for (const RecoverySteps::Due::Stop& stop : due.stops) end.recovery->steps().stop(stop.pair);
+    if (due.revives) end.recovery->steps().revive_pairs(now(), slow);
   }
   // Plays everything but the data paths until nothing more happens.
   void settle() {
@@ -240,7 +240,7 @@ struct RecoveryBed : Fabric {
     const Device& device = end.connection.rails()[rail].device();
     verbs.port(device.hca->name(), 1).active = type == IBV_EVENT_PORT_ACTIVE;
     device.hca->on_event(type);
-    EXPECT_TRUE(end.recovery->on_event(*device.hca, event));
+    EXPECT_TRUE(end.recovery->steps().on_event(*device.hca, event));
   }
 
   // Before the ends are made.

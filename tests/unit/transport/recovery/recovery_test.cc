@@ -16,7 +16,7 @@ using RecoveryTest = RecoveringEnds;
 TEST_F(RecoveryTest, NothingFails_ThereAreNoNewsAndNothingIsSent) {
   bed.run();
   EXPECT_FALSE(sender.recovery->has_news());
-  EXPECT_EQ(sender.recovery->deadline(), Clock::time_point::max());
+  EXPECT_EQ(sender.recovery->steps().deadline(), Clock::time_point::max());
   EXPECT_EQ(sender.recovery->state_text(), "");
   EXPECT_TRUE(bed.verbs.posted().empty());
 }
@@ -24,7 +24,7 @@ TEST_F(RecoveryTest, NothingFails_ThereAreNoNewsAndNothingIsSent) {
 TEST_F(RecoveryTest, PairFails_ItsQueuePairGoesToErrorAtOnceAndBothAgreeOnWhatArrived) {
   for (int i = 0; i < 3; ++i) bed.send(1);
   bed.fail_pair(sender, 1);
-  EXPECT_LE(sender.recovery->deadline(), bed.now()) << "the watcher has to come at once";
+  EXPECT_LE(sender.recovery->steps().deadline(), bed.now()) << "the watcher has to come at once";
   bed.tick(sender);
   // Before anything is stated, so that nothing that is late reaches this end.
   EXPECT_EQ(sender.qp(1)->state, IBV_QPS_ERR);
@@ -116,7 +116,7 @@ TEST_F(RecoveryTest, PairThatCarriesAStatementIsStopped_TheNextOneIsWritten) {
 TEST_F(RecoveryTest, WorkIsFlushed_TheCauseIsWaitedForAShortTime) {
   for (uint32_t pair : {0u, 1u}) bed.fail_pair(sender, pair, 0, IBV_WC_WR_FLUSH_ERR);
   EXPECT_EQ(sender.qp(1)->state, IBV_QPS_RTS);
-  EXPECT_LE(sender.recovery->deadline(), Clock::now() + 20ms);
+  EXPECT_LE(sender.recovery->steps().deadline(), Clock::now() + 20ms);
   bed.fail_pair(sender, 0, 0, IBV_WC_RETRY_EXC_ERR);
   EXPECT_TRUE(contains(sender.recovery->state_text(), "(RETRY_EXC_ERR)"));
   bed.skip(30ms);
@@ -133,7 +133,7 @@ TEST_F(RecoveryTest, QueuePairReportsAnError_ItsPairIsLostIfItIsFatal) {
     event.element.qp = sender.qp(0);
     const bool is_fatal = type == IBV_EVENT_QP_FATAL;
     const HcaContext& hca = *sender.connection.rails()[0].device().hca;
-    EXPECT_EQ(sender.recovery->on_event(hca, event), is_fatal);
+    EXPECT_EQ(sender.recovery->steps().on_event(hca, event), is_fatal);
     bed.tick(sender);
     EXPECT_EQ(sender.qp(0)->state, is_fatal ? IBV_QPS_ERR : IBV_QPS_RTS);
   }
@@ -147,7 +147,7 @@ TEST(RecoveryStatementTest, PeerStatesNonsenseOrAPairThatDoesNotExist_TheConnect
     statement.serial_first = statement.serial_last = 1;
     statement.pair = pair;
     statement.step = step;
-    own.sender.recovery->on_statement(statement);
+    own.sender.recovery->steps().on_statement(statement);
     return own.sender.link->failed() ? own.sender.link->failure().text : "";
   };
   EXPECT_EQ(failure_after(1, 0), "");
@@ -197,7 +197,7 @@ TEST_F(RecoveryTest, PeerDoesNotAgree_TheLossIsLoggedAfterAWhileAllTheSame) {
   bed.fail_pair(sender, 1);
   EXPECT_TRUE(sender.losses.empty());
   bed.skip(1100ms);
-  sender.recovery->on_tick(bed.now());
+  sender.recovery->steps().on_tick(bed.now());
   ASSERT_EQ(sender.losses.size(), 1u);
   EXPECT_TRUE(contains(sender.losses[0], "yet to move what was under way")) << sender.losses[0];
   bed.verbs.release();
@@ -223,9 +223,9 @@ TEST_F(RecoveryTest, Closed_NoQueuePairIsTouchedOrNamed) {
   EXPECT_NE(sender.recovery->state_text(), "");
   bed.tick(sender);
   bed.fail_pair(sender, 0);
-  EXPECT_EQ(sender.recovery->on_tick(bed.now()).stops.size(), 1u);
+  EXPECT_EQ(sender.recovery->steps().on_tick(bed.now()).stops.size(), 1u);
   sender.recovery->close();
-  sender.recovery->stop(0);
+  sender.recovery->steps().stop(0);
   EXPECT_EQ(sender.recovery->state_text(), "") << "the watchdog's link outlives the QPs";
   EXPECT_TRUE(sender.recovery->rail_use().empty()) << "and the rails";
   bed.skip(5s);
@@ -237,12 +237,12 @@ TEST_F(RecoveryTest, Closed_NoQueuePairIsTouchedOrNamed) {
 // Else the watcher, which wakes up at the deadline, would not sleep any more.
 TEST_F(RecoveryTest, ConnectionHasFailed_NothingIsDueAndNoPairIsRevived) {
   bed.fail_pair(sender, 1);
-  EXPECT_NE(sender.recovery->deadline(), Clock::time_point::max());
+  EXPECT_NE(sender.recovery->steps().deadline(), Clock::time_point::max());
   bed.run();
   sender.link->fail_link(Error{Code::kRemote, "it fails"}, false);
   bed.skip(1100ms);
   bed.tick();
-  EXPECT_EQ(sender.recovery->deadline(), Clock::time_point::max());
+  EXPECT_EQ(sender.recovery->steps().deadline(), Clock::time_point::max());
   EXPECT_EQ(sender.qp(1)->state, IBV_QPS_ERR);
 }
 

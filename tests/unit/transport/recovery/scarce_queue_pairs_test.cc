@@ -128,7 +128,7 @@ TEST_F(ScarceMemory, HandleEndsWhileItsRailGivesWay_NothingOfItIsRegisteredAfter
     if (++calls == 1) meanwhile();
     return deregister(mr);
   });
-  EXPECT_EQ(recovery_of(*sender).give_way(nullptr, false), Room::kMade);
+  EXPECT_EQ(recovery_of(*sender).standby().give_way(nullptr, false), Room::kMade);
   owner.join();
   EXPECT_LE(left, before) << "the rail's tables may be gone by then, too";
 }
@@ -157,7 +157,7 @@ TEST_F(ScarceQueuePairs, StandbyPairHasCarriedData_IsKept) {
   exchange({8});
   Recovery& recovery = recovery_of(*receiver);
   for (const bool if_busy : {false, true}) {
-    EXPECT_EQ(recovery.give_way(nullptr, if_busy), Room::kNone);
+    EXPECT_EQ(recovery.standby().give_way(nullptr, if_busy), Room::kNone);
   }
   EXPECT_FALSE(contains(recovery.state_text(), "fake_r1")) << recovery.state_text();
 }
@@ -166,15 +166,15 @@ TEST_F(ScarceQueuePairs, StandbyPairHasCarriedData_IsKept) {
 TEST_F(ScarceQueuePairs, StandbyPairIsLost_IsNotDestroyed) {
   set_port('s', 1, false);
   EXPECT_TRUE(poll_until([&] { return contains(state_of_sender(), "fake_s1"); }));
-  EXPECT_EQ(recovery_of(*sender).give_way(nullptr, false), Room::kNone);
+  EXPECT_EQ(recovery_of(*sender).standby().give_way(nullptr, false), Room::kNone);
   EXPECT_TRUE(recovery_of(*sender).has_queue_pair(1));
 }
 
 TEST_F(ScarceQueuePairs, PeerHasGivenThePairUp_GivesWayHereToo) {
-  EXPECT_EQ(recovery_of(*sender).give_way(nullptr, false), Room::kMade);
+  EXPECT_EQ(recovery_of(*sender).standby().give_way(nullptr, false), Room::kMade);
   Recovery& there = recovery_of(*receiver);
   EXPECT_TRUE(poll_until([&] { return contains(there.state_text(), "fake_r1"); }));
-  EXPECT_TRUE(poll_until([&] { return there.give_way(nullptr, false) == Room::kMade; }));
+  EXPECT_TRUE(poll_until([&] { return there.standby().give_way(nullptr, false) == Room::kMade; }));
   EXPECT_FALSE(there.has_queue_pair(1));
 }
 
@@ -182,7 +182,7 @@ TEST(ScarceQueuePairsOfTwoRails, OneCannotBeDestroyed_TheNextGivesWay) {
   RailsPair pair(1, 2);
   Recovery& recovery = pair.recovery_of(*pair.sender);
   pair.verbs.fail_call(fake_verbs::Call::kDestroyQp, EIO);
-  EXPECT_EQ(recovery.give_way(nullptr, false), Room::kMade);
+  EXPECT_EQ(recovery.standby().give_way(nullptr, false), Room::kMade);
   EXPECT_TRUE(recovery.has_queue_pair(1));
   EXPECT_FALSE(recovery.has_queue_pair(2));
 }
@@ -194,7 +194,8 @@ TEST_F(ScarceMemory, StandbyPairGivesWay_SoDoItsCompletionQueueAndItsTables) {
   const auto before = verbs.live();
   std::thread other([&] {
     Room room = Room::kNone;
-    while (room != Room::kMade && !ends) room = recovery_of(*sender).give_way(nullptr, false);
+    while (room != Room::kMade && !ends)
+      room = recovery_of(*sender).standby().give_way(nullptr, false);
     ends = true;
   });
   EXPECT_TRUE(poll_until([&] { return ends.load(); }));
@@ -211,19 +212,19 @@ TEST_F(ScarceMemory, StandbyPairGivesWay_SoDoItsCompletionQueueAndItsTables) {
 TEST_F(ScarceMemory, DataPathDoesNotLeaveTheCompletionQueue_GoesWithTheConnection) {
   const int before = verbs.live().cqs;
   {
-    const Recovery::UseOfQueues polling(recovery_of(*sender));
-    EXPECT_EQ(recovery_of(*sender).give_way(nullptr, false), Room::kMade);
+    const CompletionQueues::Use polling(recovery_of(*sender).queues());
+    EXPECT_EQ(recovery_of(*sender).standby().give_way(nullptr, false), Room::kMade);
     EXPECT_TRUE(polling.has(1));
   }
   EXPECT_EQ(verbs.live().cqs, before);
-  EXPECT_FALSE(Recovery::UseOfQueues(recovery_of(*sender)).has(1));
+  EXPECT_FALSE(CompletionQueues::Use(recovery_of(*sender).queues()).has(1));
   exchange({8, 1 << 20});
 }
 
 TEST_F(ScarceMemory, HcaFailsToDestroyTheCompletionQueue_GoesWithTheConnection) {
   const int before = verbs.live().cqs;
   verbs.fail_call(fake_verbs::Call::kDestroyCq, EBUSY);
-  EXPECT_EQ(recovery_of(*sender).give_way(nullptr, false), Room::kMade);
+  EXPECT_EQ(recovery_of(*sender).standby().give_way(nullptr, false), Room::kMade);
   EXPECT_EQ(verbs.live().cqs, before);
   exchange({8, 1 << 20});
   sender.reset();
@@ -250,7 +251,7 @@ struct ScarceQueuePairsOfFlushes : ScarceQueuePairs {
 };
 
 TEST_F(ScarceQueuePairsOfFlushes, RailWasGivenBack_NoneIsMadeThere) {
-  ASSERT_EQ(recovery_of(*receiver).give_way(nullptr, false), Room::kMade);
+  ASSERT_EQ(recovery_of(*receiver).standby().give_way(nullptr, false), Room::kMade);
   const int before = verbs.live().qps;
   flush();
   EXPECT_EQ(verbs.live().qps, before);
@@ -261,10 +262,10 @@ TEST_F(ScarceQueuePairsOfFlushes, OneIsOnTheRail_ItsCompletionQueueIsKept) {
   flush();
   receiver->connection().link().count_completed();
   const auto before = verbs.live();
-  ASSERT_EQ(recovery_of(*receiver).give_way(nullptr, false), Room::kMade);
+  ASSERT_EQ(recovery_of(*receiver).standby().give_way(nullptr, false), Room::kMade);
   EXPECT_EQ(verbs.live().cqs, before.cqs);
   EXPECT_EQ(verbs.live().mrs, before.mrs - 2) << "a buffer and the tables";
-  EXPECT_TRUE(Recovery::UseOfQueues(recovery_of(*receiver)).has(1));
+  EXPECT_TRUE(CompletionQueues::Use(recovery_of(*receiver).queues()).has(1));
 }
 
 // By two threads.
@@ -281,7 +282,8 @@ TEST(ScarceQueuePairsOfTwoRails, BothPairsOfOneRailGiveWayAtOnce_WhatElseItHasIs
   });
   std::atomic<int> made{0};
   const auto give_way = [&] {
-    EXPECT_TRUE(wait_for([&] { return recovery.give_way(nullptr, false) == Room::kMade; }));
+    EXPECT_TRUE(
+        wait_for([&] { return recovery.standby().give_way(nullptr, false) == Room::kMade; }));
     ++made;
   };
   std::thread one(give_way), other(give_way);

@@ -15,14 +15,14 @@ struct RecoveryPortsTest : RecoveringEnds {
     ibv_async_event event{};
     event.event_type = IBV_EVENT_CQ_ERR;
     event.element.cq = cq;
-    return end.recovery->on_event(*end.connection.rails()[1].device().hca, event);
+    return end.recovery->steps().on_event(*end.connection.rails()[1].device().hca, event);
   }
   // The HCA of the second rail is gone, and the change to ERROR fails.
   void lose_hca(RecoveringEnd& end) {
     bed.verbs.fail_call(fake_verbs::Call::kModifyToError, EIO);
     ibv_async_event event{};
     event.event_type = IBV_EVENT_DEVICE_FATAL;
-    ASSERT_TRUE(end.recovery->on_event(*end.connection.rails()[1].device().hca, event));
+    ASSERT_TRUE(end.recovery->steps().on_event(*end.connection.rails()[1].device().hca, event));
   }
   static bool is_gone(const RecoveringEnd& end) {
     return contains(end.recovery->state_text(), "not used again");
@@ -32,7 +32,7 @@ struct RecoveryPortsTest : RecoveringEnds {
     ibv_async_event event{};
     event.event_type = IBV_EVENT_QP_FATAL;
     event.element.qp = flush.queue_pair();
-    return sender.recovery->on_event(*sender.connection.rails()[1].device().hca, event);
+    return sender.recovery->steps().on_event(*sender.connection.rails()[1].device().hca, event);
   }
 };
 
@@ -51,7 +51,7 @@ TEST_F(RecoveryPortsTest, EventOfTheActivePortIsLost_ThePortIsLookedAt) {
 TEST_F(RecoveryPortsTest, PortGoesDown_IsWaitedForWhereNoOtherIsUsable) {
   const auto waits = [&](uint32_t rail) {
     const Device& device = sender.connection.rails()[rail].device();
-    return sender.recovery->waits_for_port(*device.hca, device.port);
+    return sender.recovery->steps().waits_for_port(*device.hca, device.port);
   };
   EXPECT_FALSE(waits(0) || waits(1));
   bed.port_event(sender, 1, IBV_EVENT_PORT_ERR);
@@ -169,7 +169,7 @@ TEST_F(RecoveryPortsTest, QueuePairOfAFlushFails_ItsRailIsLostAndReturns) {
 // The event came while the connection was made, and nobody waited for it.
 TEST_F(RecoveryPortsTest, PortWentDownBefore_ItsPairIsGivenUpAtOnceAndReturnsWithThePort) {
   bed.verbs.port("fake_c", 1).active = false;
-  sender.recovery->look_at_rails();
+  sender.recovery->steps().look_at_rails();
   bed.tick(sender);
   EXPECT_EQ(sender.qp(1)->state, IBV_QPS_ERR);
   EXPECT_EQ(sender.qp(0)->state, IBV_QPS_RTS);
@@ -181,7 +181,7 @@ TEST_F(RecoveryPortsTest, PortWentDownBefore_ItsPairIsGivenUpAtOnceAndReturnsWit
 
 TEST_F(RecoveryPortsTest, HcaFailedBefore_ItsPairIsGivenUpForGood) {
   sender.connection.rails()[1].device().hca->on_event(IBV_EVENT_DEVICE_FATAL);
-  sender.recovery->look_at_rails();
+  sender.recovery->steps().look_at_rails();
   bed.tick(sender);
   EXPECT_EQ(sender.qp(1)->state, IBV_QPS_ERR);
   EXPECT_TRUE(sender.recovery->is_given_up(1));
@@ -217,16 +217,16 @@ TEST_F(RecoveryPortsTest, HcaIsGoneWithArrivalsInItsQueue_TheyAreCounted) {
 // Only a receiver counts what has arrived.
 TEST_F(RecoveryPortsTest, HcaOfTheSenderIsGone_NoEmptyQueueIsAwaited) {
   lose_hca(sender);
-  EXPECT_EQ(sender.recovery->awaited_empty_queue(), 0u);
+  EXPECT_EQ(sender.recovery->queues().awaited_empty(), 0u);
   bed.run();
   EXPECT_TRUE(sender.has_seen(Kind::kAgreed, 1));
-  EXPECT_EQ(sender.recovery->awaited_empty_queue(), 0u);
+  EXPECT_EQ(sender.recovery->queues().awaited_empty(), 0u);
 }
 
 // A poll that began before the pair was stopped may have missed what arrived in between.
 TEST_F(RecoveryPortsTest, HcaIsGoneWhileItsQueueIsPolled_ArrivalsBehindThePollAreCounted) {
   receiver.link->count_posted();
-  const uint32_t before = receiver.recovery->awaited_empty_queue();
+  const uint32_t before = receiver.recovery->queues().awaited_empty();
   EXPECT_EQ(receiver.poll().size(), 0u);
   bed.send(1);
   lose_hca(receiver);
@@ -234,7 +234,7 @@ TEST_F(RecoveryPortsTest, HcaIsGoneWhileItsQueueIsPolled_ArrivalsBehindThePollAr
   bed.run();
   ASSERT_TRUE(sender.has_seen(Kind::kAgreed, 1));
   EXPECT_EQ(sender.seen[1].arrived, 1u);
-  EXPECT_EQ(receiver.recovery->awaited_empty_queue(), 0u);
+  EXPECT_EQ(receiver.recovery->queues().awaited_empty(), 0u);
 }
 
 // Neither end waits for a port whose HCA has gone in the meantime.
@@ -243,15 +243,6 @@ TEST_F(RecoveryPortsTest, HcaIsLostAfterItsPort_BothEndsKnowThatTheRailDoesNotRe
   bed.run();
   EXPECT_FALSE(is_gone(sender) || is_gone(receiver));
   lose_hca(sender);
-  bed.run();
-  EXPECT_TRUE(is_gone(sender)) << sender.recovery->state_text();
-  EXPECT_TRUE(is_gone(receiver)) << receiver.recovery->state_text();
-}
-
-TEST_F(RecoveryPortsTest, QueueCannotBePolledAfterThePortWentDown_BothEndsKnowThatItDoesNotReturn) {
-  bed.port_event(sender, 1, IBV_EVENT_PORT_ERR);
-  bed.run();
-  sender.recovery->on_failed_poll(1);
   bed.run();
   EXPECT_TRUE(is_gone(sender)) << sender.recovery->state_text();
   EXPECT_TRUE(is_gone(receiver)) << receiver.recovery->state_text();

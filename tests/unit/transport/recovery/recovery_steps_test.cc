@@ -39,7 +39,7 @@ TEST_F(RecoveryEndTest, NoRailReturns_BothEndsFailWithTheCauseOfEach) {
   bed.fail_pair(sender, 0);
   bed.run();
   EXPECT_FALSE(sender.link->failed());
-  EXPECT_LE(sender.recovery->deadline(), bed.now() + 35s) << "the watcher comes in time";
+  EXPECT_LE(sender.recovery->steps().deadline(), bed.now() + 35s) << "the watcher comes in time";
   skip_a_second();
   ASSERT_EQ(sender.losses.size(), 2u);
   EXPECT_TRUE(contains(sender.losses[0], "goes on over fake_a:1")) << sender.losses[0];
@@ -63,8 +63,8 @@ TEST_F(RecoveryEndTest, NoRailReturns_BothEndsFailWithTheCauseOfEach) {
 TEST_F(RecoveryEndTest, AnotherPortIsDownAtEachEndFromTheStart_BothFailInTimeWithBothCauses) {
   bed.verbs.port("fake_a", 1).active = false;
   bed.verbs.port("fake_d", 1).active = false;
-  sender.recovery->look_at_rails();
-  receiver.recovery->look_at_rails();
+  sender.recovery->steps().look_at_rails();
+  receiver.recovery->steps().look_at_rails();
   bed.run();
   post();
   bed.run();
@@ -76,7 +76,7 @@ TEST_F(RecoveryEndTest, AnotherPortIsDownAtEachEndFromTheStart_BothFailInTimeWit
   }
   bed.skip(5s);
   for (RecoveringEnd* end : {&sender, &receiver}) {
-    end->recovery->on_tick(bed.now());  // each by itself
+    end->recovery->steps().on_tick(bed.now());  // each by itself
     ASSERT_TRUE(end->link->failed());
     const std::string text = end->link->failure().text;
     for (const char* port : {" fake_a:1", " fake_d:1"}) {
@@ -135,7 +135,7 @@ TEST_F(RecoveryEndTest, RailIsWithdrawnLater_WhatFollowsIsDueLater) {
   bed.skip(1h);
   const Clock::time_point before = bed.now();
   EXPECT_TRUE(sender.recovery->withdraw_rail(1, ENOMEM));
-  EXPECT_GE(sender.recovery->deadline(), before);
+  EXPECT_GE(sender.recovery->steps().deadline(), before);
 }
 
 // Nothing but another pair could carry what the ends would have to agree on.
@@ -152,7 +152,7 @@ TEST_F(RecoveryEndTest, ConnectionFails_ItsQueuePairsGoToErrorAtOnce) {
   EXPECT_FALSE(sender.recovery->on_lost_hca(0) && sender.recovery->on_lost_hca(1));
   receiver.link->fail_link(Error{Code::kInternal, "the data path fails"}, false);
   receiver.recovery->on_failed_connection();
-  EXPECT_LE(receiver.recovery->deadline(), bed.now());
+  EXPECT_LE(receiver.recovery->steps().deadline(), bed.now());
   bed.tick();
   for (uint32_t pair : {0u, 1u}) {
     EXPECT_EQ(sender.qp(pair)->state, IBV_QPS_ERR);
@@ -175,8 +175,8 @@ TEST_F(RecoveryEndTest, PeerFailsWithoutASocket_AWriteOfThisEndFails) {
 // Else it would see only once a second what the peer has stated by RDMA.
 TEST_F(RecoveryEndTest, SocketIsLost_TheWatcherComesOften) {
   lose_socket(sender);
-  sender.recovery->on_tick(bed.now());
-  EXPECT_LE(sender.recovery->deadline(), bed.now() + 100ms);
+  sender.recovery->steps().on_tick(bed.now());
+  EXPECT_LE(sender.recovery->steps().deadline(), bed.now() + 100ms);
 }
 
 // A rank that has sent all: the receiver still has to flush, or announces its next receive.
@@ -252,9 +252,9 @@ TEST_F(RecoveryEndTest, TimeIsOverAndAPortReturns_TheWatcherSleepsUntilTheProbeE
   bed.settle();
   bed.port_event(sender, 1, IBV_EVENT_PORT_ACTIVE);
   const Clock::time_point now = bed.now();
-  EXPECT_FALSE(sender.recovery->on_tick(now).revives);
+  EXPECT_FALSE(sender.recovery->steps().on_tick(now).revives);
   EXPECT_FALSE(sender.link->failed());
-  EXPECT_GT(sender.recovery->deadline(), now);
+  EXPECT_GT(sender.recovery->steps().deadline(), now);
   bed.verbs.release();
 }
 

@@ -46,14 +46,6 @@ TEST_F(RecoveryStateTest, PortOfTheLastRailIsDown_StateHasTheRail) {
   EXPECT_FALSE(contains(state(), "fake_c:1: its port is down")) << state();
 }
 
-TEST_F(RecoveryStateTest, TwoPairsAreLost_StateHasBoth) {
-  bed.fail_pair(sender, 0);
-  bed.fail_pair(sender, 1, 0, IBV_WC_RNR_RETRY_EXC_ERR);
-  EXPECT_TRUE(contains(state(), "; fake_c:1 <-> ")) << state();
-  EXPECT_TRUE(contains(state(), "(RETRY_EXC_ERR)") && contains(state(), "(RNR_RETRY_EXC_ERR)"))
-      << state();
-}
-
 TEST_F(RecoveryStateTest, RailsCarryData_UseIsByRailOfThisEnd) {
   sender.recovery->counters(1).count(4096);
   sender.recovery->counters(1).count(4);

@@ -310,7 +310,8 @@ TEST_F(RecoveryRevivalTest, CompletionsOfTheLastEpochAreNotPolled_ThePairReturns
   receiver.poll();
   bed.settle();
   EXPECT_EQ(sender.qp(1)->state, IBV_QPS_ERR);
-  EXPECT_EQ(sender.recovery->deadline(), Clock::time_point::max()) << "the watcher has to wait";
+  EXPECT_EQ(sender.recovery->steps().deadline(), Clock::time_point::max())
+      << "the watcher has to wait";
   sender.poll();
   bed.settle();
   EXPECT_EQ(sender.qp(1)->state, IBV_QPS_RTS);
@@ -331,7 +332,7 @@ TEST_F(RecoveryRevivalTest, EndOfTheSendQueueCannotBePosted_IsTriedAgainAndThePa
 }
 
 TEST_F(RecoveryRevivalTest, AReceiveHasNotCompletedYet_ThePairDoesNotReturn) {
-  receiver.recovery->count_receives(1, 1);
+  receiver.recovery->arrivals(1).count_receives(1);
   bed.fail_pair(sender, 1);
   bed.run();
   skip_a_second();
@@ -369,7 +370,7 @@ TEST_F(RecoveryRevivalTest, PairWasNeverConnectedAndIsRevived_NothingIsPostedOnI
   sender.while_reviving = [&]() -> Status {
     EXPECT_EQ(sender.qp(1)->state, IBV_QPS_INIT);
     bed.verbs.fail_call(fake_verbs::Call::kPostSend, EINVAL);
-    sender.recovery->on_tick(bed.now());
+    sender.recovery->steps().on_tick(bed.now());
     left = bed.verbs.failures_left(fake_verbs::Call::kPostSend);
     bed.verbs.fail_call(fake_verbs::Call::kPostSend, 0, 0, 0);
     return {};

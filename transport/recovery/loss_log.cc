@@ -1,0 +1,204 @@
+#include "transport/recovery/loss_log.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "base/log.h"
+
+namespace gdr::transport {
+namespace {
+
+using Pair = RecoveryState::Pair;
+using std::chrono::milliseconds;
+
+// A loss is logged after this time even if its recovery is not finished.
+constexpr milliseconds kLogAfter{1000};
+// A rail that has not returned for so long is warned of where its port is active.
+constexpr std::chrono::seconds kStaysLostAfter{60};
+
+void count_up(std::atomic<uint64_t>& losses_or_returns) {
+  losses_or_returns.store(losses_or_returns.load(std::memory_order_relaxed) + 1,
+                          std::memory_order_relaxed);
+}
+
+// The ports of this end over which the connection goes on. Further pairs between the same two ports
+// are lost soon.
+std::vector<std::string> usable_ports(const RecoveryState& state, const Pair& but) {
+  const PairIo& io = state.io;
+  std::vector<std::string> active, standby, same;
+  for (const Pair& pair : state.pairs) {
+    if (!pair.agreement.usable()) continue;
+    const bool is_same = io.path_text(pair.index) == io.path_text(but.index);
+    const std::string port = io.port_text(pair.index) + (pair.stands_by ? " (standby)" : "");
+    std::vector<std::string>& to = is_same ? same : pair.stands_by ? standby : active;
+    if (std::ranges::find(to, port) == to.end()) to.push_back(port);
+  }
+  if (active.empty()) active = std::move(standby);
+  return active.empty() ? same : active;
+}
+
+// Whether one of the ends has logged a warning of its own, which says more. This end's own cause
+// may only follow from the peer's, as a probe to a QP that is not connected fails.
+bool is_explained(const Pair& pair) {
+  const wire::PairReason here = pair.agreement.cause().reason;
+  if (here == wire::PairReason::kWithdrawn) return true;
+  const auto is_given_up = [](wire::PairReason reason) {
+    return reason == wire::PairReason::kWithdrawn || reason == wire::PairReason::kNotConnected;
+  };
+  // Else the peer may have stated its cause for an earlier epoch.
+  const bool peers = here == wire::PairReason::kPeer || pair.agreement.recovered();
+  return pair.stands_by &&
+         (is_given_up(here) || (peers && is_given_up(pair.agreement.peer().cause.reason)));
+}
+
+RailLoss describe_loss(const RecoveryState& state, const Pair& pair, const MovedWork* moved) {
+  RailLoss loss;
+  loss.port = state.io.port_text(pair.index);
+  loss.peer = state.io.peer_text(pair.index);
+  loss.cause = pair.agreement.cause();
+  loss.peer_cause = pair.agreement.peer().cause;
+  // One that the connection had moved to is missed like any other.
+  const bool carried = pair.arrivals.count.load(std::memory_order_relaxed) != 0;
+  loss.stands_by = pair.stands_by && !carried && (moved == nullptr || *moved == MovedWork{});
+  loss.may_return = pair.may_return();
+  loss.usable = usable_ports(state, pair);
+  loss.settled = moved != nullptr;
+  if (moved != nullptr) loss.moved = *moved;
+  loss.waits = std::chrono::duration_cast<milliseconds>(state.patience);
+  loss.connection = &state;
+  if (loss.usable.empty()) {
+    loss.effect = LossEffect::kWaits;
+  } else if (is_explained(pair)) {
+    loss.effect = LossEffect::kExplained;
+  }
+  return loss;
+}
+
+bool is_used(const RecoveryState& state, uint32_t rail) {
+  return std::ranges::any_of(state.pairs, [rail](const Pair& pair) {
+    return pair.rail == rail && pair.agreement.usable();
+  });
+}
+
+// What a pair that is not usable waits for.
+const char* awaited_text(const RecoveryState& state, const Pair& pair) {
+  const bool awaits_probe = pair.agreement.awaits_probe();
+  switch (pair.phase()) {
+    case PairPhase::kUsing:
+      return "";
+    case PairPhase::kReturning:
+      return awaits_probe ? "connected again, its probe has not come through yet"
+                          : "connected again at this end, but not at the peer yet";
+    case PairPhase::kLosing:
+    case PairPhase::kAgreeing:
+      return "the ends have not agreed yet on what has arrived";
+    case PairPhase::kDraining:
+      return pair.may_return() ? "NCCL has not used it since" : "not used again";
+    case PairPhase::kGivenUp:
+      return "not used again";
+    case PairPhase::kResting:
+    case PairPhase::kReviving:
+      break;
+  }
+  if (state.is_port_down(pair)) return "its port is down at this end";
+  return pair.holder == RecoveryState::Holder::kReviver ? "being connected again"
+                                                        : "tried again from time to time";
+}
+
+}  // namespace
+
+void note_loss(RecoveryState& state, Pair& pair, RecoveryTime now) {
+  pair.lost_at = now;
+  if (pair.logged != RecoveryState::Logged::kNothing) {
+    const PairAgreement& lost = pair.agreement;
+    const std::string text = failed_return_text(lost.cause(), lost.peer().cause);
+    return log_failed_return(state, pair, {Code::kRemote, text}, now);
+  }
+  pair.unused_since = now;
+  count_up(state.counters[pair.rail].losses);
+}
+
+void log_late_loss(RecoveryState& state, Pair& pair, RecoveryTime now) {
+  const bool is_new = pair.logged == RecoveryState::Logged::kNothing;
+  if (is_new && now - *pair.lost_at >= kLogAfter) log_loss(state, pair, nullptr);
+}
+
+// Where the connection has failed, its error says more.
+void log_loss(RecoveryState& state, Pair& pair, const MovedWork* moved) {
+  const bool nothing_new = moved == nullptr || *moved == MovedWork{};
+  const bool is_new = pair.logged == RecoveryState::Logged::kNothing;
+  if (!is_new && nothing_new) return;
+  if (is_new) pair.logged = RecoveryState::Logged::kLoss;
+  if (state.link->failed() && !state.is_any_usable()) return;
+  GDR_TRACE(log::kNet, "%s: queue pair %u of %s failed: %s; moved: %s",
+            state.link->description().c_str(), pair.index, state.io.port_text(pair.index).c_str(),
+            to_string(pair.agreement.cause()).c_str(),
+            moved == nullptr ? "not known yet" : to_string(*moved).c_str());
+  const RailLoss loss = describe_loss(state, pair, moved);
+  const RecoveryHooks& hooks = state.hooks;
+  hooks.rail_lost(loss);
+  if (hooks.port_suspected) hooks.port_suspected(loss.port);
+  if (hooks.address_suspected && blames_the_path(loss)) {
+    const RailEnd& rail = state.io.rails()[pair.rail];
+    hooks.address_suspected(rail.device(), at_address(rail.address(), pair.agreement.address()));
+  }
+}
+
+void log_lost_for_good(const RecoveryState& state, const Pair& pair) {
+  if (pair.logged == RecoveryState::Logged::kNothing) return;
+  state.hooks.rail_lost(describe_loss(state, pair, nullptr));
+}
+
+// Once until the pair is used again: it is tried again and again. Where the peer's port is down,
+// its loss has been logged with that.
+void log_failed_return(RecoveryState& state, Pair& pair, const Error& reason, RecoveryTime now) {
+  const RecoveryHooks& hooks = state.hooks;
+  const bool port_down = state.is_port_down(pair) ||
+                         (pair.agreement.peer().cause.reason == wire::PairReason::kPortDown &&
+                          pair.agreement.peer().step <= pair.agreement.step());
+  if (hooks.rail_stays_lost && !port_down && now - pair.unused_since >= kStaysLostAfter) {
+    hooks.rail_stays_lost(state.io.port_text(pair.index), state.io.peer_text(pair.index), reason);
+  }
+  const auto failed = RecoveryState::Logged::kFailedReturn;
+  if (std::exchange(pair.logged, failed) == failed) return;
+  GDR_INFO(log::kNet, "%s is not usable again yet: %s", state.io.path_text(pair.index).c_str(),
+           reason.text.c_str());
+}
+
+void log_return(RecoveryState& state, Pair& pair) {
+  if (pair.logged == RecoveryState::Logged::kNothing) return;
+  pair.logged = RecoveryState::Logged::kNothing;
+  count_up(state.counters[pair.rail].returns);
+  state.hooks.rail_returned(state.io.port_text(pair.index), state.io.peer_text(pair.index));
+}
+
+LostPair describe_pair(const RecoveryState& state, const Pair& pair) {
+  return {.path = state.io.path_text(pair.index),
+          .host = state.io.set_up().host,
+          .port = state.io.port_text(pair.index),
+          .peer = state.io.peer_text(pair.index),
+          .port_down = state.is_port_down(pair),
+          .cause = pair.agreement.cause(),
+          .peer_cause = pair.agreement.peer().cause};
+}
+
+std::string state_text(const RecoveryState& state) {
+  std::string text;
+  for (const Pair& pair : state.pairs) {
+    const PairAgreement& agreement = pair.agreement;
+    if (agreement.usable()) continue;
+    const bool peers = agreement.cause().reason == wire::PairReason::kPeer;
+    text += (text.empty() ? ", lost: " : "; ") + state.io.path_text(pair.index) + " (" +
+            to_string(agreement.cause()) + (peers ? ": " + to_string(agreement.peer().cause) : "") +
+            "), " + awaited_text(state, pair);
+  }
+  for (uint32_t rail = 0; rail < state.rails.size(); ++rail) {
+    if (!state.rails[rail].port_down || !is_used(state, rail)) continue;
+    text += (text.empty() ? ", " : "; ") + to_string(state.device(rail)) +
+            ": its port is down, the HCA retries";
+  }
+  return text;
+}
+
+}  // namespace gdr::transport
