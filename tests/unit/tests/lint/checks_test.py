@@ -5,6 +5,7 @@ import tempfile
 import unittest
 
 import paths  # noqa: F401  (sets the module path)
+import check_classes
 import check_doctor_names
 import check_layers
 import check_links
@@ -99,6 +100,34 @@ class LinksTest(unittest.TestCase):
                     (root / "docs/a.md").write_text(text)
                     self.assertEqual(check_links.findings("docs/a.md", {"base", "docs"}, root),
                                      found)
+
+
+class ClassesTest(unittest.TestCase):
+
+    def test_Methods_AreCountedByClass(self):
+        text = """
+            enum class Kind : int { kOne = one(), kTwo };
+            struct Options { std::function<bool(int)> call = nullptr; int (*open)(int); int x = f(); };
+            class A final : public B {
+             public:
+              A(const A&) = delete;
+              explicit A(int x) : x_(x) {}
+              [[gnu::cold]] Result<std::pair<int, int>> ask(std::function<void()> f) const;
+              bool operator==(const A&) const = default;
+             private:
+              struct Part { void run(); };
+              template <class T> void each(T call) { for (int i = 0; i < x_; ++i) call(i); }
+              int x_ = 0;  // not(a method);
+            };"""
+        self.assertEqual(check_classes.methods(text), {"Options": 0, "A": 4, "Part": 1})
+        self.assertEqual(check_classes.defined("Result<int> A::ask(int x) {\n  B::run(x);\n}\nA::A() {}\n"), {"A"})
+
+    def test_ClassesAboveTheirLimit_AndRowsThatCouldBeLower_AreFound(self):
+        for classes, still_above, count in (
+                ({("x", "A"): (30, 2)}, {}, 0), ({("x", "A"): (31, 3)}, {}, 2),
+                ({("x", "A"): (40, 2)}, {("x", "A"): (40, 2)}, 0), ({("x", "A"): (41, 2)}, {("x", "A"): (40, 2)}, 1),
+                ({("x", "A"): (39, 1)}, {("x", "A"): (40, 2)}, 1), ({}, {("x", "A"): (40, 2)}, 1)):
+            self.assertEqual(len(list(check_classes.findings(classes, still_above))), count, classes)
 
 
 class MirrorTest(unittest.TestCase):
