@@ -148,9 +148,9 @@ Result<bool> Connector::plan_retry(Error error) {
   if (retries_ == kRetriesBeforeWarning) {
     const std::string to = to_string(to_);
     const std::string host = to.substr(0, to.rfind(':'));  // each connection has another port
-    watcher_->warn_once("handshake with " + host + likely_cause_,
-                        "handshake with " + to + ": " + error.text +
-                            "; connecting again. Likely cause: " + likely_cause_);
+    watcher_->failures().warn_once("handshake with " + host + likely_cause_,
+                                   "handshake with " + to + ": " + error.text +
+                                       "; connecting again. Likely cause: " + likely_cause_);
   }
   last_error_ = std::move(error.text);
   channel_ = FrameChannel();

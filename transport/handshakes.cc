@@ -42,7 +42,7 @@ bool HandshakeRegistry::free_abandoned() {
     are_any = !all_.empty();
   }
   // Without the mutex, for which calls of NCCL's wait: destroying may block.
-  if (!held.empty() && watcher_ != nullptr) watcher_->destroy(std::move(held));
+  if (!held.empty() && watcher_ != nullptr) watcher_->call([held = std::move(held)] {});
   return are_any;
 }
 

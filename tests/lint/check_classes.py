@@ -18,7 +18,6 @@ STILL_ABOVE = {
     ("transport", "PairIo"): (42, 2), ("transport", "PeerLink"): (49, 2),
     ("transport", "ReceiveComm"): (39, 2), ("transport", "Recovery"): (125, 8),
     ("transport", "SpreadReceives"): (32, 2), ("transport", "SpreadSends"): (47, 2),
-    ("transport", "Watcher"): (46, 2),
 }
 
 _NOISE = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"'

@@ -120,10 +120,10 @@ Status Connection::accept_peer(const wire::EndPoint& peer) {
 
 void Connection::note_peer_without_recovery(const std::string& host) {
   peer_declines_recovery_ = true;
-  watcher_->note_once("without recovery: " + host,
-                      "connections with " + host +
-                          " end when their rail fails, since it does not recover them "
-                          "(GDR_NCCL_FAILOVER=0 or little memory to lock there)");
+  watcher_->failures().note_once("without recovery: " + host,
+                                 "connections with " + host +
+                                     " end when their rail fails, since it does not recover them "
+                                     "(GDR_NCCL_FAILOVER=0 or little memory to lock there)");
 }
 
 void Connection::warn_of_missing_flids() const {
@@ -138,7 +138,7 @@ void Connection::warn_of_missing_flids() const {
     const std::string cause = "no FLID: " + std::string(local.hca) + ":" +
                               std::to_string(local.port) + " " +
                               hex(remote.gid[6] << 8 | remote.gid[7]);
-    watcher_->warn_once(
+    watcher_->failures().warn_once(
         cause, to_string(local) + " and the peer's " + to_string(remote) +
                    " are in different InfiniBand subnets, and the peer's GID " +
                    to_string(remote.gid) +

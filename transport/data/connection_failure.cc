@@ -43,7 +43,7 @@ void Connection::fail_completion(const ibv_wc& wc) {
   if (!failed()) return fail(Code::kRemote, what);
   // An event at the other end was reported first. It does not say what this completion does.
   if (link_->failure().text.find(name) != std::string::npos) return;
-  watcher_->warn_once(name + " with " + to_string(link_->peer()), text() + ": " + what);
+  watcher_->failures().warn_once(name + " with " + to_string(link_->peer()), text() + ": " + what);
 }
 
 bool Connection::on_failed_post(const QueuePair& pair, uint32_t epoch, const char* what, int err) {

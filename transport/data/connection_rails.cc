@@ -72,7 +72,7 @@ Result<RailTables> Connection::add_rails(EndRails rails, const Planner& plan, Ra
   Status spare{};
   const bool has_standby = !rails.standby.empty();  // although all of them may be left out below
   if (has_standby) {
-    spare = watcher_->check_spare_memory(*rails[0].hca, options_->spare_memory);
+    spare = watcher_->room().check_spare_memory(*rails[0].hca, options_->spare_memory);
   }
   if (!spare) {
     // Nor with the tables for recoveries, where there is one rail alone.
@@ -146,9 +146,9 @@ Result<RailTables> Connection::add_lean(const EndRails& rails, const Planner& pl
 bool Connection::make_room(const Device& device, const Error& lack, bool waits) {
   if (!is_shared_lack(lack.sys_errno) || rooms_++ >= kMostRooms) return false;
   const bool elsewhere = lack.sys_errno == ENOMEM && lack.text != lacked_elsewhere_;
-  const Watcher::RoomOn made = watcher_->make_room(*device.hca, lack.text, waits, elsewhere);
-  if (made == Watcher::RoomOn::kOtherHca) lacked_elsewhere_ = lack.text;
-  return made != Watcher::RoomOn::kNone;
+  const RoomOn made = watcher_->room().make_room(*device.hca, lack.text, waits, elsewhere);
+  if (made == RoomOn::kOtherHca) lacked_elsewhere_ = lack.text;
+  return made != RoomOn::kNone;
 }
 
 // So far the pair has changed no state that the peer knows.
@@ -174,8 +174,8 @@ size_t Connection::most_rooms(size_t bytes) { return kMostRooms + bytes / kBytes
 bool Connection::make_room_to_register(uint32_t rail, const Error& lack) const {
   if (stands_by(rail) || lack.sys_errno != ENOMEM) return false;
   const HcaContext& hca = *rails_[rail].device().hca;
-  return watcher_->make_room(hca, lack.text, /*waits=*/true, /*elsewhere=*/true) !=
-         Watcher::RoomOn::kNone;
+  return watcher_->room().make_room(hca, lack.text, /*waits=*/true, /*elsewhere=*/true) !=
+         RoomOn::kNone;
 }
 
 Result<RailTables> Connection::try_rails(const EndRails& rails, const PairPlan& plan, RailSpec each,

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/blocked_signals.h"
+#include "base/log.h"
 
 namespace gdr::transport {
 
@@ -131,6 +132,12 @@ std::vector<std::string> MovedCounters::take_found(std::chrono::milliseconds pat
     texts.push_back(take_text(name, port, now));
   }
   return texts;
+}
+
+void MovedCounters::log_found(std::chrono::milliseconds patience) {
+  for (const std::string& text : take_found(patience)) {
+    GDR_INFO(log::kInit | log::kNet, "%s", text.c_str());
+  }
 }
 
 std::vector<std::string> MovedCounters::read_now(const std::vector<std::string>& names) {

@@ -39,6 +39,8 @@ class MovedCounters {
   // returned once, and a port once a minute. Waits for so long at most for reads that are under
   // way.
   std::vector<std::string> take_found(std::chrono::milliseconds patience = {});
+  // Logs them.
+  void log_found(std::chrono::milliseconds patience = {});
   // Reads the ports and returns the same for them, but each second at most. Waits for kPatience at
   // most, and returns what is known then.
   std::vector<std::string> read_now(const std::vector<std::string>& ports);

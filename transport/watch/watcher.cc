@@ -5,14 +5,12 @@
 #include <sys/eventfd.h>
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
 #include <exception>
 #include <new>
 
 #include "base/blocked_signals.h"
 #include "base/log.h"
-#include "drivers/verbs/wc_text.h"
 
 namespace gdr::transport {
 namespace {
@@ -20,36 +18,6 @@ namespace {
 constexpr std::chrono::milliseconds kTick{1000};
 // An outage may leave thousands of links with deadlines of their own.
 constexpr std::chrono::milliseconds kShortestTick{10};
-
-bool is_fatal(ibv_event_type type) {
-  switch (type) {
-    case IBV_EVENT_DEVICE_FATAL:
-    case IBV_EVENT_CQ_ERR:
-    case IBV_EVENT_QP_FATAL:
-    case IBV_EVENT_QP_REQ_ERR:
-    case IBV_EVENT_QP_ACCESS_ERR:
-      return true;
-    default:
-      return false;
-  }
-}
-
-// Returns what a fatal event concerns: the member of the union that ibv_get_async_event(3) names
-// for its type; of a QP its CQ, as QPs come and go and their addresses are used again.
-EventSource source_of(const ibv_async_event& event, const HcaContext& hca) {
-  switch (event.event_type) {
-    case IBV_EVENT_DEVICE_FATAL:
-      return {hca.context()};
-    case IBV_EVENT_CQ_ERR:
-      return {event.element.cq};
-    default:
-      return {event.element.qp->send_cq};
-  }
-}
-
-bool concerns_port(ibv_event_type type) {
-  return type == IBV_EVENT_PORT_ERR || type == IBV_EVENT_PORT_ACTIVE;
-}
 
 bool add_to_epoll(int epoll, int fd, uint32_t events) {
   epoll_event event{};
@@ -78,9 +46,9 @@ Watcher::Watcher(UniqueFd epoll, UniqueFd wake, ListeningSocket reopen,
                  std::chrono::seconds watchdog, bool events_fail)
     : epoll_(std::move(epoll)),
       wake_(std::move(wake)),
-      events_fail_(events_fail),
       watchdog_(watchdog),
-      reopen_port_(std::move(reopen)) {
+      reopen_port_(std::move(reopen)),
+      events_(links_, failures_, rails_, events_fail) {
   // EPOLLET: connections that cannot be accepted would wake the thread all the time.
   if (reopen_port_.fd() >= 0) watch_fd(reopen_port_.fd(), EPOLLIN | EPOLLET);
   // The thread inherits the mask: the application's signals must be delivered to its own threads.
@@ -107,10 +75,11 @@ void Watcher::wake_up() {
 void Watcher::watch_fd(int fd, uint32_t events) {
   if (add_to_epoll(epoll_.get(), fd, events)) return;
   const std::string error = std::to_string(errno);
-  warn_once("epoll: errno " + error,
-            "watching a file descriptor failed (errno " + error +
-                "); such descriptors are looked at once a second instead, so that a peer that dies "
-                "is noticed a little later. Fix: raise fs.epoll.max_user_watches");
+  failures_.warn_once(
+      "epoll: errno " + error,
+      "watching a file descriptor failed (errno " + error +
+          "); such descriptors are looked at once a second instead, so that a peer that dies "
+          "is noticed a little later. Fix: raise fs.epoll.max_user_watches");
   std::lock_guard lock(mutex_);
   polled_.insert(fd);
 }
@@ -120,31 +89,24 @@ void Watcher::add(const std::shared_ptr<PeerLink>& link, std::vector<EventSource
   // What became due before the thread could see it.
   const bool is_due =
       recovery != nullptr && recovery->steps().deadline() != Clock::time_point::max();
-  bool was_empty;
-  {
-    std::lock_guard lock(mutex_);
-    was_empty = links_.empty();
-    // The newest descriptor is mostly the highest.
-    links_.insert_or_assign(links_.end(), link->fd(),
-                            Watched{link, std::move(sources), std::move(recovery)});
-  }
+  const bool is_first = links_.add({link, std::move(sources), std::move(recovery)});
   watch_fd(link->fd());
-  if (is_due) recoveries_changed_.store(true, std::memory_order_release);
+  if (is_due) recoveries_.note_change();
   // Without links the thread sleeps with no time-out. With some it need not learn of another one: a
   // thread that wakes for each takes the locks and the processor of those who set up connections.
-  if (was_empty || is_due) wake_up();
+  if (is_first || is_due) wake_up();
 }
 
+// Without links there are no ticks that log what is left. Without memory the lines are left out: a
+// connection is being closed.
 void Watcher::remove(const PeerLink* link) {
-  bool was_last = false;
-  {
-    std::lock_guard lock(mutex_);
-    epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, link->fd(), nullptr);
-    polled_.erase(link->fd());
-    links_.erase(link->fd());
-    was_last = links_.empty();
+  leave_fd(link->fd());
+  if (!links_.remove(*link)) return;
+  try {
+    rails_.flush();
+    moved_counters_.log_found(MovedCounters::kPatience);
+  } catch (const std::bad_alloc&) {
   }
-  if (was_last) log_what_is_left();
 }
 
 // The thread may sleep until there is a link, which is added without waking it.
@@ -172,11 +134,11 @@ void Watcher::each_second(std::function<bool()> task) {
   bool sleeps;
   {
     std::lock_guard lock(mutex_);
-    sleeps = links_.empty() && task_ == nullptr;
+    sleeps = task_ == nullptr;
     task_ = std::move(task);
     ++tasks_;
   }
-  if (sleeps) wake_up();
+  if (sleeps && links_.empty()) wake_up();
 }
 
 void Watcher::run_task() {
@@ -187,22 +149,6 @@ void Watcher::run_task() {
   if (task == nullptr || task()) return;
   lock.lock();
   if (tasks_ == begun) task_ = nullptr;
-}
-
-// There are no ticks until another link comes. Without memory the lines are left out: a connection
-// is being closed.
-void Watcher::log_what_is_left() {
-  try {
-    rails_.flush();
-    log_moved_counters(MovedCounters::kPatience);
-  } catch (const std::bad_alloc&) {
-  }
-}
-
-void Watcher::log_moved_counters(std::chrono::milliseconds patience) {
-  for (const std::string& text : moved_counters_.take_found(patience)) {
-    GDR_INFO(log::kInit | log::kNet, "%s", text.c_str());
-  }
 }
 
 void Watcher::add_hca(const std::shared_ptr<HcaContext>& hca) {
@@ -255,14 +201,13 @@ bool Watcher::run_once() {
     if (stopping_) return false;
   }
   const Clock::time_point now = Clock::now();
-  const bool changed = recoveries_changed_.exchange(false, std::memory_order_acq_rel);
-  if (changed || now >= next_recovery_) tick_recoveries(now, false);
+  recoveries_.run_due(now);
   if (now >= reopen_port_.deadline()) take_reopened(now);
   if (now >= std::min(next_tick_, next_deadline_)) tick(now);
   if (now >= rails_.deadline()) rails_.on_tick();
   // Behind the warning of the loss, which waits for those of other connections. One that is due
   // later waits for the end of a minute.
-  if (rails_.deadline() > now + kTick) log_moved_counters({});
+  if (rails_.deadline() > now + kTick) moved_counters_.log_found();
   return true;
 }
 
@@ -273,8 +218,8 @@ int Watcher::wait_milliseconds() {
     const bool warns = rails_.deadline() != Clock::time_point::max();
     if (links_.empty() && task_ == nullptr && !reopens && !warns) return -1;
   }
-  const Clock::time_point next = std::min(
-      {next_tick_, next_deadline_, next_recovery_, rails_.deadline(), reopen_port_.deadline()});
+  const Clock::time_point next = std::min({next_tick_, next_deadline_, recoveries_.deadline(),
+                                           rails_.deadline(), reopen_port_.deadline()});
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(next - Clock::now()) +
                     std::chrono::milliseconds(1);
   return static_cast<int>(std::clamp(left, std::chrono::milliseconds(0), kTick).count());
@@ -295,139 +240,40 @@ void Watcher::on_ready(int fd, bool has_ended) {
     return;
   }
   if (fd == reopen_port_.fd()) return take_reopened(Clock::now());
-  std::shared_ptr<PeerLink> link;
+  const std::shared_ptr<PeerLink> link = links_.find(fd);
   std::shared_ptr<HcaContext> hca;
   {
     std::lock_guard lock(mutex_);
-    if (auto it = links_.find(fd); it != links_.end()) link = it->second.link;
     if (auto it = hcas_.find(fd); it != hcas_.end()) hca = it->second;
   }
-  if (hca != nullptr && !on_hca_event(*hca, has_ended)) leave_fd(fd);
+  if (hca != nullptr && !events_.read(*hca, has_ended)) leave_fd(fd);
   if (link != nullptr && !link->on_readable(Clock::now())) {
     next_deadline_ = std::min(next_deadline_, link->deadline());
-    // The socket has ended. It stays open: links_ is keyed by its number, which must not be reused.
+    // The socket has ended. It stays open: its link is found by its number, which must not be
+    // reused.
     leave_fd(fd);
   }
 }
 
-std::shared_ptr<PeerLink> Watcher::find(const wire::EndProof& proof) {
-  for (const auto& link : links()) {
-    if (wire::is_same(link->reopen_target().peers, proof)) return link;
-  }
-  return nullptr;
-}
-
 void Watcher::take_reopened(Clock::time_point now) {
   for (ReopenPort::Request& request : reopen_port_.step(now)) {
-    const std::shared_ptr<PeerLink> link = find(request.proof);
-    if (link == nullptr) {
+    const std::vector<std::shared_ptr<PeerLink>> all = links_.all();
+    const auto found = std::ranges::find_if(all, [&](const auto& link) {
+      return wire::is_same(link->reopen_target().peers, request.proof);
+    });
+    if (found == all.end()) {
       request.channel.queue_text(wire::FrameKind::kUnknown, "");
       (void)request.channel.flush();
-    } else if (link->on_reopened(std::move(request.channel))) {
-      watch_fd(link->fd());
+    } else if ((*found)->on_reopened(std::move(request.channel))) {
+      watch_fd((*found)->fd());
     }
   }
-}
-
-// Returns false once the HCA reports nothing any more, as where it was removed: kernels differ in
-// whether they report that by an event, by an error of the descriptor, or both.
-bool Watcher::on_hca_event(const HcaContext& hca, bool has_ended) {
-  ibv_async_event event{};
-  errno = 0;
-  if (hca.api().get_async_event(hca.context(), &event) != 0) {
-    const int err = errno;
-    if (!has_ended && (err == 0 || err == EAGAIN || err == EINTR)) return true;
-    event.event_type = IBV_EVENT_DEVICE_FATAL;
-    take_event(hca, event, " does not report events any more (errno " + std::to_string(err) + ")");
-    return false;
-  }
-  // On every path: ibv_destroy_qp waits until the events of its QP are acknowledged.
-  auto acknowledge = [&hca](ibv_async_event* taken) { hca.api().ack_async_event(taken); };
-  const std::unique_ptr<ibv_async_event, decltype(acknowledge)> acknowledged(&event, acknowledge);
-  take_event(hca, event,
-             std::string(" reports \"") + hca.api().event_type_str(event.event_type) + "\"");
-  return true;
-}
-
-void Watcher::take_event(const HcaContext& hca, const ibv_async_event& event,
-                         const std::string& what) {
-  hca.on_event(event.event_type);
-  std::string text = hca.name();
-  if (concerns_port(event.event_type)) text += ":" + std::to_string(event.element.port_num);
-  text += what;
-  if (is_fatal(event.event_type)) {
-    on_fatal_event(hca, event, text);
-  } else if (concerns_port(event.event_type)) {
-    on_port_event(hca, event, text);
-  } else {
-    GDR_INFO(log::kNet, "%s", text.c_str());
-  }
-}
-
-// Connections that recover report what they lose themselves.
-void Watcher::on_fatal_event(const HcaContext& hca, const ibv_async_event& event,
-                             const std::string& text) {
-  std::vector<std::shared_ptr<PeerLink>> concerned;
-  size_t recovering = 0;
-  for (const Watched& watched : watched_with(source_of(event, hca))) {
-    if (watched.recovery != nullptr && watched.recovery->steps().on_event(hca, event)) {
-      ++recovering;
-    } else {
-      concerned.push_back(watched.link);
-    }
-  }
-  // A QP or CQ that no connection has is that of a handshake, which reports its failure itself.
-  if (concerned.empty() && (recovering > 0 || event.event_type != IBV_EVENT_DEVICE_FATAL)) {
-    GDR_INFO(log::kNet, "%s", text.c_str());
-    return;
-  }
-  const std::string cause = hca.name() + " event " + std::to_string(event.event_type);
-  const std::string hint = verbs::event_hint(event.event_type);
-  failures_.fatal_event({cause, text, hint, concerned.size(), events_fail_}, Clock::now());
-  if (!events_fail_) return;
-  for (const auto& link : concerned) {
-    link->fail_link(Error{Code::kSystem, link->description() + ": " + text + ". " + hint}, true);
-  }
-}
-
-// The port is not lost to connections whose last one it is: the HCA's retries may outlast the
-// interruption.
-void Watcher::on_port_event(const HcaContext& hca, const ibv_async_event& event,
-                            const std::string& text) {
-  const int port = event.element.port_num;
-  PortDown down{hca.name() + ":" + std::to_string(port), text};
-  const std::vector<Watched> users = watched_with({hca.context(), port});
-  for (const Watched& user : users) {
-    if (user.recovery == nullptr || !user.recovery->steps().on_event(hca, event)) {
-      ++down.connections;
-    } else if (user.recovery->steps().waits_for_port(hca, port)) {
-      ++down.waiting;
-      down.retries = std::max(down.retries, time_of_retries(user.recovery->steps().options()));
-      down.waits = std::max(down.waits, time_without_pairs(user.recovery->steps().options()));
-    }
-  }
-  if (event.event_type == IBV_EVENT_PORT_ERR && down.connections + down.waiting > 0) {
-    rails_.flush();
-    return failures_.port_down(down, Clock::now());
-  }
-  // Where the port is used, NCCL_DEBUG=INFO alone shows that it goes down, and that it is back.
-  const unsigned long subsystems = users.empty() ? log::kNet : log::kInit | log::kNet;
-  GDR_INFO(subsystems, "%s%s", text.c_str(), users.empty() ? "; no connection uses this port" : "");
-}
-
-std::vector<Watcher::Watched> Watcher::watched_with(const EventSource& source) {
-  std::lock_guard lock(mutex_);
-  std::vector<Watched> concerned;
-  for (const auto& [fd, watched] : links_) {
-    if (std::ranges::count(watched.sources, source) > 0) concerned.push_back(watched);
-  }
-  return concerned;
 }
 
 RecoveryHooks Watcher::recovery_hooks() {
   return {.wake_watcher =
               [this] {
-                recoveries_changed_.store(true, std::memory_order_release);
+                recoveries_.note_change();
                 wake_up();
               },
           .rail_lost = std::bind_front(&RailLog::lost, &rails_),
@@ -438,62 +284,15 @@ RecoveryHooks Watcher::recovery_hooks() {
           .address_suspected = std::bind_front(&Watcher::check_address, this)};
 }
 
-std::vector<std::shared_ptr<Recovery>> Watcher::recoveries() {
-  std::lock_guard lock(mutex_);
-  std::vector<std::shared_ptr<Recovery>> all;
-  for (const auto& [fd, watched] : links_) {
-    if (watched.recovery != nullptr) all.push_back(watched.recovery);
-  }
-  return all;
-}
-
-// all: also those that have nothing due, so that they look at what the peer has written.
-void Watcher::tick_recoveries(Clock::time_point now, bool all) {
-  const std::vector<std::shared_ptr<Recovery>> some = recoveries();
-  next_recovery_ = Clock::time_point::max();
-  for (const auto& recovery : some) {
-    if (all || recovery->steps().deadline() <= now)
-      have_made(recovery, recovery->steps().on_tick(now));
-    next_recovery_ = std::min(next_recovery_, recovery->steps().deadline());
-  }
-}
-
-void Watcher::have_made(const std::shared_ptr<Recovery>& recovery, RecoverySteps::Due due) try {
-  for (; !due.stops.empty(); due.stops.pop_back()) {
-    const RecoverySteps::Due::Stop& stop = due.stops.back();
-    BlockingCalls& stopper = stoppers_.try_emplace(stop.hca, "gdr-stopper").first->second;
-    stopper.add([recovery, pair = stop.pair] { recovery->steps().stop(pair); });
-  }
-  for (; due.revives != 0; due.revives &= due.revives - 1) {
-    const int rail = std::countr_zero(due.revives);
-    Reviver& reviver = revivers_[due.hcas[rail]];
-    reviver.calls.add([recovery, rail, slow = &reviver.slow_paths] {
-      recovery->steps().revive_pairs(Clock::now(), *slow, 1u << rail);
-    });
-  }
-} catch (const std::exception&) {
-  recovery->steps().take_back(due);
-  throw;
-}
-
-std::vector<std::shared_ptr<PeerLink>> Watcher::links() {
-  std::lock_guard lock(mutex_);
-  std::vector<std::shared_ptr<PeerLink>> all;
-  for (const auto& [fd, watched] : links_) all.push_back(watched.link);
-  return all;
-}
-
-std::set<int> Watcher::polled() {
-  std::lock_guard lock(mutex_);
-  return polled_;
-}
-
 void Watcher::tick(Clock::time_point now) {
   next_tick_ = now + kTick;
   next_deadline_ = Clock::time_point::max();
-  for (int fd : polled()) on_ready(fd);
-  tick_recoveries(now, true);
-  const std::vector<std::shared_ptr<PeerLink>> all = links();
+  std::unique_lock lock(mutex_);
+  const std::set<int> polled = polled_;
+  lock.unlock();
+  for (int fd : polled) on_ready(fd);
+  recoveries_.tick(now, /*all=*/true);
+  const std::vector<std::shared_ptr<PeerLink>> all = links_.all();
   for (const auto& link : all) {
     const bool was_deaf = link->deaf();
     if (link->on_tick(now)) watch_fd(link->fd());
@@ -509,16 +308,12 @@ void Watcher::tick(Clock::time_point now) {
 }
 
 void Watcher::log_failure(const PeerLink& link) {
-  size_t connections = 0;
-  {
-    std::lock_guard lock(mutex_);
-    for (const auto& [fd, watched] : links_) {
-      const PeerLink& other = *watched.link;
-      if (other.peer() == link.peer() && (other.failed() || other.peer_gone())) ++connections;
-    }
-  }
+  const auto all = links_.all();
+  const auto connections = std::ranges::count_if(all, [&](const auto& other) {
+    return other->peer() == link.peer() && (other->failed() || other->peer_gone());
+  });
   rails_.flush();  // the job may end at once
-  failures_.link_failed(link, connections, Clock::now());
+  failures_.link_failed(link, static_cast<size_t>(connections), Clock::now());
 }
 
 }  // namespace gdr::transport

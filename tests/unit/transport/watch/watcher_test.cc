@@ -12,8 +12,8 @@
 namespace gdr::transport {
 namespace {
 
-struct WatchedLink {
-  explicit WatchedLink(PeerProcess process = {}) {
+struct LinkToWatch {
+  explicit LinkToWatch(PeerProcess process = {}) {
     auto sockets = local_socket_pair();
     // Nobody listens there any more.
     const sockaddr_storage refuses = listen_tcp(loopback_address()).value().address;
@@ -45,7 +45,7 @@ struct WatchedHca {
   std::shared_ptr<HcaContext> hca =
       HcaContext::open(verbs.api(), verbs.add_hca(two_ports())).value();
   RecordedLog log;
-  WatchedLink watched;
+  LinkToWatch watched;
   std::unique_ptr<Watcher> watcher;
 };
 
@@ -54,13 +54,13 @@ struct WatchedHca {
 TEST(Watcher, StoppedWhileItWakesUp_Ends) {
   for (int i = 0; i < 400; ++i) {
     auto watcher = Watcher::start(std::chrono::seconds(0)).value();
-    WatchedLink first;
+    LinkToWatch first;
     first.peer.queue_text(wire::FrameKind::kFailed, "the thread runs");
     ASSERT_TRUE(first.peer.flush());
     watcher->add(first.link, {});
     ASSERT_TRUE(wait_for([&] { return first.link->failed(); }));
     watcher->remove(first.link.get());
-    WatchedLink second;
+    LinkToWatch second;
     watcher->add(second.link, {});
     watcher->remove(second.link.get());
     const auto until = PeerLink::Clock::now() + std::chrono::microseconds(i % 50);
@@ -85,7 +85,7 @@ TEST(Watcher, EpollRefusesTheEventsOfAnHca_TheyAreReadOnceASecond) {
   ASSERT_EQ(std::fwrite(&event, sizeof(event), 1, file), 1u);
   std::rewind(file);
   const int pipe_end = std::exchange(hca->context()->async_fd, fileno(file));
-  WatchedLink watched;
+  LinkToWatch watched;
   {
     auto watcher = Watcher::start(std::chrono::seconds(0)).value();
     watcher->add(watched.link, {{&cq}});
@@ -160,24 +160,24 @@ TEST(Watcher, DeviceFatal_FailsEveryConnectionOfTheHca) {
 TEST(Watcher, PeerProcessDies_OneWarningNamesItAndCountsItsConnections) {
   auto watcher = Watcher::start(std::chrono::seconds(0)).value();
   RecordedLog log;
-  std::vector<WatchedLink> links;
+  std::vector<LinkToWatch> links;
   for (int i = 0; i < 64; ++i) {
     links.emplace_back(PeerProcess{"node_b", 4711});
     watcher->add(links.back().link, {});
   }
-  WatchedLink other(PeerProcess{"node_b", 4712});
+  LinkToWatch other(PeerProcess{"node_b", 4712});
   watcher->add(other.link, {});
-  for (WatchedLink& link : links) link.peer = FrameChannel();
+  for (LinkToWatch& link : links) link.peer = FrameChannel();
   ASSERT_TRUE(wait_for([&] { return links[63].link->failed(); }));
   watcher->log_failure(*links[63].link);
   const std::vector<std::string> first = log.warnings();
   ASSERT_EQ(first.size(), 1u);
   EXPECT_TRUE(contains(first[0], "process 4711 on node_b (64 connections)")) << first[0];
   ASSERT_TRUE(wait_for([&] { return links[0].link->failed(); }));
-  for (WatchedLink& link : links) watcher->log_failure(*link.link);
+  for (LinkToWatch& link : links) watcher->log_failure(*link.link);
   EXPECT_EQ(log.warnings().size(), 1u);
   EXPECT_FALSE(other.link->failed());
-  for (WatchedLink& link : links) watcher->remove(link.link.get());
+  for (LinkToWatch& link : links) watcher->remove(link.link.get());
   watcher->remove(other.link.get());
 }
 
@@ -193,7 +193,7 @@ RailLoss loss_of_a_port() {
 TEST(Watcher, LastConnectionEnds_RailsThatWereLostAreLogged) {
   auto watcher = Watcher::start(std::chrono::seconds(0)).value();
   RecordedLog log;
-  WatchedLink watched, other;
+  LinkToWatch watched, other;
   watcher->add(watched.link, {});
   watcher->add(other.link, {});
   watcher->recovery_hooks().rail_lost(loss_of_a_port());
@@ -205,7 +205,7 @@ TEST(Watcher, LastConnectionEnds_RailsThatWereLostAreLogged) {
 TEST(Watcher, ConnectionFails_RailsThatWereLostAreLoggedBefore) {
   auto watcher = Watcher::start(std::chrono::seconds(0)).value();
   RecordedLog log;
-  WatchedLink watched;
+  LinkToWatch watched;
   watcher->add(watched.link, {});
   watcher->recovery_hooks().rail_lost(loss_of_a_port());
   watched.link->fail_link(Error{Code::kRemote, "no rail is left"}, false);
@@ -278,7 +278,7 @@ TEST(Watcher, HcaReportsNothingAnyMore_IsLostOnce) {
   UniqueFd ended(fds[0]);
   UniqueFd(fds[1]).reset();
   const int pipe_end = std::exchange(hca->context()->async_fd, ended.get());
-  WatchedLink link;
+  LinkToWatch link;
   bed.watcher->add(link.link, {{hca->context()}});
   bed.watcher->add_hca(hca);
   EXPECT_TRUE(wait_for([&] { return link.link->failed(); }));

@@ -1,11 +1,10 @@
-// How standby pairs make room for what other connections need (Watcher::make_room).
+#include "transport/watch/room_maker.h"
+
 #include <algorithm>
-#include <string>
 #include <thread>
 
 #include "transport/memory/registered_block.h"
 #include "transport/memory/system_facts.h"
-#include "transport/watch/watcher.h"
 
 namespace gdr::transport {
 namespace {
@@ -21,9 +20,9 @@ constexpr int kConnectionsPerCheck = 8;
 }  // namespace
 
 // hca: null for any. kAwaited: pairs were given up, and none could be destroyed in time.
-Room Watcher::gives_way(const HcaContext* hca, bool if_busy, Clock::time_point deadline) {
+Room RoomMaker::gives_way(const HcaContext* hca, bool if_busy, Clock::time_point deadline) {
   Room best = Room::kNone;
-  for (const auto& recovery : recoveries()) {
+  for (const auto& recovery : links_.recoveries()) {
     if (if_busy && Clock::now() >= deadline) break;
     const Clock::time_point until = std::min(deadline, Clock::now() + kRoomPatienceOfOne);
     Room room = recovery->standby().give_way(hca, if_busy);
@@ -37,8 +36,8 @@ Room Watcher::gives_way(const HcaContext* hca, bool if_busy, Clock::time_point d
   return best;
 }
 
-Watcher::RoomOn Watcher::make_room(const HcaContext& hca, const std::string& lack, bool waits,
-                                   bool elsewhere) {
+RoomOn RoomMaker::make_room(const HcaContext& hca, const std::string& lack, bool waits,
+                            bool elsewhere) {
   const Clock::time_point deadline = Clock::now() + kRoomPatience;
   RoomOn made = RoomOn::kNone;
   bool given_up = false;
@@ -57,13 +56,13 @@ Watcher::RoomOn Watcher::make_room(const HcaContext& hca, const std::string& lac
   TextAndFix parts = split_fix(lack);
   if (parts.fix.empty()) parts.fix = "raise what has run out, or set GDR_NCCL_STANDBY_RAILS=0";
   parts.text += ". Standby rails give way: the connections concerned have no failover any more";
-  warn_once("room: " + hca.name(), to_string(parts));
+  failures_.warn_once("room: " + hca.name(), to_string(parts));
   return made;
 }
 
 // Pages that nobody has used count as all others do once they are registered. What is lacking for
 // another reason than the limit is found by those who need it.
-Status Watcher::check_spare_memory(const HcaContext& hca, size_t bytes) {
+Status RoomMaker::check_spare_memory(const HcaContext& hca, size_t bytes) {
   if (bytes == 0 || memory_suffices_.fetch_sub(1) > 0) return {};
   const auto memory = hca.pages().allocate<std::byte>(bytes);
   const Result<verbs::UniqueMr> registered = register_block(hca, memory.get(), bytes);

@@ -1,0 +1,129 @@
+#include "transport/watch/hca_events.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <memory>
+
+#include "base/log.h"
+#include "drivers/verbs/wc_text.h"
+
+namespace gdr::transport {
+namespace {
+
+bool is_fatal(ibv_event_type type) {
+  switch (type) {
+    case IBV_EVENT_DEVICE_FATAL:
+    case IBV_EVENT_CQ_ERR:
+    case IBV_EVENT_QP_FATAL:
+    case IBV_EVENT_QP_REQ_ERR:
+    case IBV_EVENT_QP_ACCESS_ERR:
+      return true;
+    default:
+      return false;
+  }
+}
+
+// Returns what a fatal event concerns: the member of the union that ibv_get_async_event(3) names
+// for its type; of a QP its CQ, as QPs come and go and their addresses are used again.
+EventSource source_of(const ibv_async_event& event, const HcaContext& hca) {
+  switch (event.event_type) {
+    case IBV_EVENT_DEVICE_FATAL:
+      return {hca.context()};
+    case IBV_EVENT_CQ_ERR:
+      return {event.element.cq};
+    default:
+      return {event.element.qp->send_cq};
+  }
+}
+
+bool concerns_port(ibv_event_type type) {
+  return type == IBV_EVENT_PORT_ERR || type == IBV_EVENT_PORT_ACTIVE;
+}
+
+}  // namespace
+
+// Of an HCA that was removed kernels report the end by an event, by an error of the descriptor, or
+// by both.
+bool HcaEvents::read(const HcaContext& hca, bool has_ended) {
+  ibv_async_event event{};
+  errno = 0;
+  if (hca.api().get_async_event(hca.context(), &event) != 0) {
+    const int err = errno;
+    if (!has_ended && (err == 0 || err == EAGAIN || err == EINTR)) return true;
+    event.event_type = IBV_EVENT_DEVICE_FATAL;
+    take(hca, event, " does not report events any more (errno " + std::to_string(err) + ")");
+    return false;
+  }
+  // On every path: ibv_destroy_qp waits until the events of its QP are acknowledged.
+  auto acknowledge = [&hca](ibv_async_event* taken) { hca.api().ack_async_event(taken); };
+  const std::unique_ptr<ibv_async_event, decltype(acknowledge)> acknowledged(&event, acknowledge);
+  take(hca, event, std::string(" reports \"") + hca.api().event_type_str(event.event_type) + "\"");
+  return true;
+}
+
+void HcaEvents::take(const HcaContext& hca, const ibv_async_event& event, const std::string& what) {
+  hca.on_event(event.event_type);
+  std::string text = hca.name();
+  if (concerns_port(event.event_type)) text += ":" + std::to_string(event.element.port_num);
+  text += what;
+  if (is_fatal(event.event_type)) {
+    take_fatal(hca, event, text);
+  } else if (concerns_port(event.event_type)) {
+    take_port(hca, event, text);
+  } else {
+    GDR_INFO(log::kNet, "%s", text.c_str());
+  }
+}
+
+// Connections that recover report what they lose themselves.
+void HcaEvents::take_fatal(const HcaContext& hca, const ibv_async_event& event,
+                           const std::string& text) {
+  std::vector<std::shared_ptr<PeerLink>> concerned;
+  size_t recovering = 0;
+  for (const WatchedLink& watched : links_.with(source_of(event, hca))) {
+    if (watched.recovery != nullptr && watched.recovery->on_event(hca, event)) {
+      ++recovering;
+    } else {
+      concerned.push_back(watched.link);
+    }
+  }
+  // A QP or CQ that no connection has is that of a handshake, which reports its failure itself.
+  if (concerned.empty() && (recovering > 0 || event.event_type != IBV_EVENT_DEVICE_FATAL)) {
+    GDR_INFO(log::kNet, "%s", text.c_str());
+    return;
+  }
+  const std::string cause = hca.name() + " event " + std::to_string(event.event_type);
+  const std::string hint = verbs::event_hint(event.event_type);
+  failures_.fatal_event({cause, text, hint, concerned.size(), fails_}, Clock::now());
+  if (!fails_) return;
+  for (const auto& link : concerned) {
+    link->fail_link(Error{Code::kSystem, link->description() + ": " + text + ". " + hint}, true);
+  }
+}
+
+// The port is not lost to connections whose last one it is: the HCA's retries may outlast the
+// interruption.
+void HcaEvents::take_port(const HcaContext& hca, const ibv_async_event& event,
+                          const std::string& text) {
+  const int port = event.element.port_num;
+  PortDown down{hca.name() + ":" + std::to_string(port), text};
+  const std::vector<WatchedLink> users = links_.with({hca.context(), port});
+  for (const WatchedLink& user : users) {
+    if (user.recovery == nullptr || !user.recovery->on_event(hca, event)) {
+      ++down.connections;
+    } else if (user.recovery->waits_for_port(hca, port)) {
+      ++down.waiting;
+      down.retries = std::max(down.retries, time_of_retries(user.recovery->options()));
+      down.waits = std::max(down.waits, time_without_pairs(user.recovery->options()));
+    }
+  }
+  if (event.event_type == IBV_EVENT_PORT_ERR && down.connections + down.waiting > 0) {
+    rails_.flush();
+    return failures_.port_down(down, Clock::now());
+  }
+  // Where the port is used, NCCL_DEBUG=INFO alone shows that it goes down, and that it is back.
+  const unsigned long subsystems = users.empty() ? log::kNet : log::kInit | log::kNet;
+  GDR_INFO(subsystems, "%s%s", text.c_str(), users.empty() ? "; no connection uses this port" : "");
+}
+
+}  // namespace gdr::transport

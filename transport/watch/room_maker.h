@@ -1,0 +1,44 @@
+// How standby pairs make room for what other connections need.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+#include "base/result.h"
+#include "transport/device/hca.h"
+#include "transport/link/failure_log.h"
+#include "transport/recovery/recovery.h"
+#include "transport/watch/watched_links.h"
+
+namespace gdr::transport {
+
+// Where a queue pair was destroyed.
+enum class RoomOn : uint8_t { kNone, kSameHca, kOtherHca };
+
+// Thread-safe.
+class RoomMaker {
+ public:
+  // Both outlive it.
+  RoomMaker(const WatchedLinks& links, FailureLog& failures) : links_(links), failures_(failures) {}
+
+  // Has a connection destroy the QP of a standby pair, which is on that HCA or else, if elsewhere,
+  // on any, since something that another connection needs could not be created: `lack`, for a
+  // warning. Waits for a second at most where the connections are busy.
+  RoomOn make_room(const HcaContext& hca, const std::string& lack, bool waits, bool elsewhere);
+  // Checks that the process may lock so many bytes beside what connections with standby rails take,
+  // by a registration, at the first call, at each eighth, and again at the next after it has
+  // failed. The error is ENOMEM.
+  Status check_spare_memory(const HcaContext& hca, size_t bytes);
+
+ private:
+  using Clock = PeerLink::Clock;
+
+  Room gives_way(const HcaContext* hca, bool if_busy, Clock::time_point deadline);
+
+  const WatchedLinks& links_;
+  FailureLog& failures_;
+  std::atomic<int> memory_suffices_{0};  // for so many connections; for an estimate
+};
+
+}  // namespace gdr::transport
