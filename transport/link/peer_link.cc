@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "transport/wire/tcp.h"
 
 namespace gdr::transport {
 namespace {
@@ -17,6 +18,11 @@ constexpr std::chrono::minutes kPayloadInterval{4};
 constexpr std::chrono::seconds kProbeInterval{10};
 // Time in which the peer's watcher thread, which waits for nothing else, answers a query.
 constexpr std::chrono::seconds kAnswerTime{5};
+// Time between an orderly end and the failure of the link: completions of what the peer sent before
+// may still be unread in our CQ.
+constexpr std::chrono::milliseconds kGrace{500};
+// Until a link without a peer fails: its other connections find that out as well, for one warning.
+constexpr std::chrono::milliseconds kTogether{100};
 // Two ticks that are further apart show that this process was stopped itself.
 constexpr std::chrono::seconds kLateTick{3};
 
@@ -100,9 +106,12 @@ void PeerLink::on_frame(const Frame& frame) {
         GDR_WARN("watchdog: %s: the peer reports: %s", description_.c_str(), frame.text().c_str());
       }
       break;
-    case wire::FrameKind::kPair:
-      on_pair(frame);
+    case wire::FrameKind::kPair: {
+      const std::optional<wire::PairStatement> statement = frame.pair_statement();
+      if (!statement || options_.on_statement == nullptr) return fail_unexpected();
+      options_.on_statement(*statement);
       break;
+    }
     case wire::FrameKind::kKeepAlive:
       break;
     default:
@@ -111,14 +120,94 @@ void PeerLink::on_frame(const Frame& frame) {
   }
 }
 
-void PeerLink::on_pair(const Frame& frame) {
-  const std::optional<wire::PairStatement> statement = frame.pair_statement();
-  if (!statement || options_.on_statement == nullptr) return fail_unexpected();
-  options_.on_statement(*statement);
-}
-
 void PeerLink::fail_unexpected() {
   fail_link(Error{Code::kInternal, description_ + ": the peer sent an unexpected frame"}, true);
+}
+
+void PeerLink::on_socket_end(const Error& error, Clock::time_point now) {
+  if (error.code != Code::kRemote) {  // bytes that are not a frame
+    fail_link(Error{error.code, description_ + ": " + error.text}, true);
+    return;
+  }
+  end_text_ = error.text;
+  if (peer_closed_) {
+    on_peer_gone(
+        "the peer closed the connection while it was in use; the cause is in its log, mostly "
+        "another rank that failed first. Fix: look for the first NET/GDR warning of the job",
+        now + kGrace);
+    return;
+  }
+  ended_at_ = probe_at_ = now;
+  reopening_.begin(now);
+}
+
+// A peer that closes a connection after its failure has stated the cause.
+void PeerLink::on_peer_gone(const std::string& reason, Clock::time_point end) {
+  if (failed()) return;
+  gone_text_ = description_ + ": " + reason;
+  peer_gone_.store(true, std::memory_order_relaxed);
+  grace_end_ = end;
+  reopening_.stop();
+}
+
+// Returns whether the link has another socket.
+bool PeerLink::reopen(Clock::time_point now) {
+  switch (reopening_.step(now)) {
+    case Reopening::Answer::kNone:
+      break;
+    case Reopening::Answer::kOpen:
+      return use(reopening_.take_channel());
+    case Reopening::Answer::kRefused:
+      on_peer_gone(end_text_ + ", and a connection to the peer's process (" +
+                       to_string(options_.reopen.to) +
+                       ") is refused. Likely cause: that process ended. Fix: look for the reason "
+                       "in its log, or for the OOM killer in its host's dmesg",
+                   now + kTogether);
+      break;
+    case Reopening::Answer::kUnknown:
+      // A receiver that has completed nothing may not have taken the connection from its listener.
+      if (options_.reopen.opens && completed() == 0) break;
+      on_peer_gone(end_text_ +
+                       ", and the peer does not have the connection any more. Likely cause: it has "
+                       "failed there. Fix: look for the first NET/GDR warning of the job",
+                   now + kTogether);
+      break;
+  }
+  return false;
+}
+
+// What the end that does not open the socket asks is answered, and shows that its socket has ended.
+bool PeerLink::on_reopened(FrameChannel channel) {
+  const wire::EndProof& own = options_.reopen.own;
+  channel.queue(wire::FrameKind::kKnown, &own, sizeof(own));
+  if (!options_.reopen.opens) return use(std::move(channel));
+  (void)channel.flush();
+  (void)shutdown(fd_, SHUT_RDWR);
+  return false;
+}
+
+// What was on its way over the former socket may be lost: the failure and the goodbye are sent
+// again, statements are repeated until the peer has seen them, and no answer is expected to a
+// question. A peer that was taken for gone was not, unless it has sent kBye.
+bool PeerLink::use(FrameChannel channel) {
+  {
+    std::lock_guard lock(mutex_);
+    if (!channel_.replace_socket(std::move(channel))) return false;
+    if (notifies_peer_) channel_.queue_text(wire::FrameKind::kFailed, failure_.text);
+    if (says_bye_) channel_.queue_text(wire::FrameKind::kBye, "");
+    (void)(says_bye_ ? channel_.flush_and_end() : channel_.flush());
+  }
+  GDR_INFO(log::kNet, "%s: the handshake socket is open again, after: %s", description_.c_str(),
+           ended_at_ ? end_text_.c_str() : "the peer has lost it");
+  reopening_.stop();
+  ended_at_.reset();
+  deaf_ = queried_ = false;
+  probe_at_ = Clock::time_point::max();
+  if (!peer_closed_) {
+    peer_gone_ = false;
+    grace_end_ = Clock::time_point::max();
+  }
+  return true;
 }
 
 bool PeerLink::on_tick(Clock::time_point now) {
@@ -127,12 +216,15 @@ bool PeerLink::on_tick(Clock::time_point now) {
     grace_end_ = Clock::time_point::max();
   }
   if (ended_at_ && now - *ended_at_ >= kDeafAfter) deaf_ = true;
-  if (probe_at_ <= now) ask_for_probe(now);
-  note_progress(now);
+  if (probe_at_ <= now) {
+    probe_at_ = now + kProbeInterval;
+    set(kProbe, true);
+  }
+  note_progress(now, /*counts=*/!failed());
   check_answer(now);
   keep_alive(now);
   ticked_at_ = now;
-  return ask_at_ <= now && ask(now);
+  return reopening_.deadline() <= now && reopen(now);
 }
 
 void PeerLink::keep_alive(Clock::time_point now) {
@@ -140,22 +232,6 @@ void PeerLink::keep_alive(Clock::time_point now) {
   const bool first = keep_alive_at_ == Clock::time_point{};
   keep_alive_at_ = now + kPayloadInterval;
   if (!first && !ended_at_) send_frame(wire::FrameKind::kKeepAlive, "");
-}
-
-void PeerLink::ask_for_probe(Clock::time_point now) {
-  probe_at_ = now + kProbeInterval;
-  set(kProbe, true);
-}
-
-void PeerLink::note_progress(Clock::time_point now) {
-  const uint64_t completed = completed_.load(std::memory_order_relaxed);
-  const uint64_t posted = posted_.load(std::memory_order_relaxed);
-  if (posted == completed || failed()) {
-    stalled_since_.reset();
-  } else if (completed != seen_completed_ || !stalled_since_) {
-    stalled_since_ = now;
-  }
-  seen_completed_ = completed;
 }
 
 void PeerLink::query_peer(Clock::time_point now) {
@@ -181,9 +257,9 @@ void PeerLink::check_answer(Clock::time_point now) {
 
 std::string PeerLink::state_text() const {
   const std::string owner = options_.owner_text ? options_.owner_text() : "";
-  return std::string(role_) + " posted " + std::to_string(posted_.load(std::memory_order_relaxed)) +
-         " completed " + std::to_string(completed_.load(std::memory_order_relaxed)) +
-         (owner.empty() ? "" : " for " + owner) + (deaf_ ? " without handshake socket" : "") +
+  return std::string(role_) + " posted " + std::to_string(posted()) + " completed " +
+         std::to_string(completed()) + (owner.empty() ? "" : " for " + owner) +
+         (deaf_ ? " without handshake socket" : "") +
          (options_.pairs_text ? options_.pairs_text() : "") +
          (failed() ? " failed: " + failure().text : "");
 }

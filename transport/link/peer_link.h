@@ -1,9 +1,7 @@
 // The link to the peer beside the rails: the socket of the handshake, over which each end learns of
-// the other's failure, end or state. The data path reads one atomic; the watcher thread does the
-// rest.
+// the other's failure, end or state. The data path reads one atomic (Attention); the watcher thread
+// does the rest.
 #pragma once
-
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <atomic>
@@ -17,6 +15,9 @@
 #include <string>
 
 #include "base/result.h"
+#include "transport/link/attention.h"
+#include "transport/link/reopening.h"
+#include "transport/link/request_counts.h"
 #include "transport/wire/frame_channel.h"
 
 namespace gdr::transport {
@@ -30,17 +31,6 @@ struct PeerProcess {
 
 std::string to_string(const PeerProcess& process);  // "process 4711 on nodeB"
 
-// How an end asks the peer's process for the connection once the kept socket has ended.
-struct ReopenTarget {
-  sockaddr_storage from{};
-  sockaddr_storage to{};  // of no family: this end only waits to be asked
-  wire::EndProof own{}, peers{};
-  bool opens = false;  // this end opened the socket, and opens it again. The other end only asks
-  // Nothing between the ends replaces addresses, so that it is the peer's host which refuses a
-  // connection.
-  bool direct = false;
-};
-
 struct PeerLinkOptions {
   PeerProcess peer;
   ReopenTarget reopen{};
@@ -51,8 +41,7 @@ struct PeerLinkOptions {
   std::function<std::string()> pairs_text = nullptr;
 };
 
-// One connection's link to its peer. The connection and the watcher share it. reopening.cc has what
-// follows the end of its socket.
+// One connection's link to its peer. The connection and the watcher share it.
 //
 // The link fails when the peer's process is gone. The end of the socket does not show that: a proxy
 // or a firewall may have closed it. So the end that opened it opens it again, and the other end
@@ -61,7 +50,7 @@ struct PeerLinkOptions {
 // may be noticed by RDMA alone, and an end that only waits has nothing outstanding that could time
 // out. So the link asks the data path for a probe from time to time: a write of no bytes, which the
 // HCA of a dead peer does not answer.
-class PeerLink {
+class PeerLink : public Attention, public RequestCounts {
  public:
   using Clock = std::chrono::steady_clock;
 
@@ -75,32 +64,7 @@ class PeerLink {
   const PeerProcess& peer() const { return options_.peer; }
   const ReopenTarget& reopen_target() const { return options_.reopen; }
 
-  // ---- data path (the comm's thread)
-  // Whether the link has failed or wants a probe, or the recovery has something for the data path:
-  // one load, for the hot path.
-  bool needs_attention() const { return attention_.load(std::memory_order_acquire) != 0; }
-  // Whether the link has failed or wants a probe.
-  bool needs_care() const {
-    return (attention_.load(std::memory_order_acquire) & (kFailed | kProbe)) != 0;
-  }
-  bool failed() const { return (attention_.load(std::memory_order_acquire) & kFailed) != 0; }
-  bool probe_wanted() const { return (attention_.load(std::memory_order_acquire) & kProbe) != 0; }
-  // The peer's HCA answered the probe, or none can be posted; until then the link needs attention.
-  void end_probe() { set(kProbe, false); }
-  // Count requests, for the watchdog to see progress.
-  [[gnu::always_inline]] void count_posted() { bump(posted_); }
-  // The request that was counted last could not be posted.
-  void take_back_posted() {
-    posted_.store(posted_.load(std::memory_order_relaxed) - 1, std::memory_order_release);
-  }
-  // Receiver: NCCL has asked for a receive, for which no pair is usable; or that is over.
-  void set_awaits_pair(bool awaits) { awaits_pair_.store(awaits, std::memory_order_relaxed); }
-  // Of receives: once their arrivals are counted.
-  [[gnu::always_inline]] void count_completed() { bump(completed_); }
-
   // ---- any thread
-  // The recovery has news for the data path, or waits for it to find queues empty; or not any more.
-  void set_recovering(bool recovering) { set(kRecovering, recovering); }
   // Fails the link; the first error is kept, later ones are dropped. notify_peer: the peer receives
   // the text (kFailed) and fails too.
   void fail_link(Error error, bool notify_peer);
@@ -113,15 +77,6 @@ class PeerLink {
   bool peer_gone() const { return peer_gone_.load(std::memory_order_relaxed); }
   // Sends a statement about a pair (kPair).
   void send_statement(const wire::PairStatement& statement);
-  // Whether all requests that were posted are complete. Everything that had completed them has then
-  // been done, if the data path counts a request before it announces it.
-  bool is_idle() const {
-    const uint64_t completed = completed_.load(std::memory_order_acquire);
-    return posted_.load(std::memory_order_acquire) == completed;
-  }
-  bool awaits_pair() const { return awaits_pair_.load(std::memory_order_relaxed); }
-  // Requests that have completed, flushes included.
-  uint64_t completed() const { return completed_.load(std::memory_order_acquire); }
   // There has been no socket for some time, and the link goes on without it.
   bool deaf() const { return deaf_.load(std::memory_order_relaxed); }
 
@@ -137,12 +92,9 @@ class PeerLink {
   // Called about once a second, and at deadline(). Returns as on_reopened.
   bool on_tick(Clock::time_point now);
   // When on_tick must be called at the latest; Clock::time_point::max() when nothing is due.
-  Clock::time_point deadline() const { return std::min(grace_end_, ask_at_); }
+  Clock::time_point deadline() const { return std::min(grace_end_, reopening_.deadline()); }
   // Why the socket has ended.
   const std::string& end_text() const { return end_text_; }
-  // Since when requests have been outstanding and none completed, as of the last tick; nothing
-  // where none is outstanding.
-  std::optional<Clock::time_point> stalled_since() const { return stalled_since_; }
   // Asks the peer for its state. Logs the answer when it arrives, or that there is none.
   void query_peer(Clock::time_point now);
   // "sender posted 12 completed 9 for communicator 0x1234", with the failure and the likely cause
@@ -150,35 +102,13 @@ class PeerLink {
   std::string state_text() const;
 
  private:
-  static constexpr uint32_t kFailed = 1;
-  static constexpr uint32_t kProbe = 2;
-  static constexpr uint32_t kRecovering = 4;
-
-  // Only one thread writes each counter, so that a plain increment is enough. See is_idle() for the
-  // order.
-  [[gnu::always_inline]] static void bump(std::atomic<uint64_t>& counter) {
-    counter.store(counter.load(std::memory_order_relaxed) + 1, std::memory_order_release);
-  }
-  void set(uint32_t bit, bool on) {
-    if (on) {
-      attention_.fetch_or(bit, std::memory_order_acq_rel);
-    } else {
-      attention_.fetch_and(~bit, std::memory_order_acq_rel);
-    }
-  }
   void on_frame(const Frame& frame);
-  void on_pair(const Frame& frame);
   void fail_unexpected();
   void send_frame(wire::FrameKind kind, const std::string& text);
   void on_peer_gone(const std::string& reason, Clock::time_point end);
-  bool ask(Clock::time_point now);
-  bool is_peers(const Frame& answer) const;
-  Result<std::optional<Frame>> exchange(Clock::time_point now);
-  void end_attempt(int err, Clock::time_point now);
+  bool reopen(Clock::time_point now);
   bool use(FrameChannel channel);
   void keep_alive(Clock::time_point now);
-  void ask_for_probe(Clock::time_point now);
-  void note_progress(Clock::time_point now);
   void check_answer(Clock::time_point now);
 
   const std::string description_;
@@ -186,10 +116,6 @@ class PeerLink {
   const PeerLinkOptions options_;
   const int fd_;
 
-  std::atomic<uint32_t> attention_{0};
-  std::atomic<uint64_t> posted_{0};
-  std::atomic<uint64_t> completed_{0};
-  std::atomic<bool> awaits_pair_{false};
   std::atomic<bool> peer_gone_{false};
   std::atomic<bool> deaf_{false};
 
@@ -207,16 +133,10 @@ class PeerLink {
   std::string end_text_;
   std::string gone_text_;                      // why the link fails at grace_end_
   std::optional<Clock::time_point> ended_at_;  // there is no socket since then
-  FrameChannel opening_;                       // of an attempt to open it again
-  Clock::time_point opening_since_{};
-  Clock::time_point ask_at_ = Clock::time_point::max();  // begin an attempt, or look at it
-  std::chrono::milliseconds pause_{0};                   // before the next attempt
-  std::optional<Clock::time_point> refused_since_;
+  Reopening reopening_{options_.reopen};
   Clock::time_point keep_alive_at_{};
   Clock::time_point grace_end_ = Clock::time_point::max();
   Clock::time_point probe_at_ = Clock::time_point::max();
-  uint64_t seen_completed_ = 0;
-  std::optional<Clock::time_point> stalled_since_;
 };
 
 }  // namespace gdr::transport

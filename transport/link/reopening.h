@@ -1,0 +1,63 @@
+// How an end reaches the peer's process again once the kept socket has ended
+// (docs/adr/0003-kept-socket.md).
+#pragma once
+
+#include <sys/socket.h>
+
+#include <chrono>
+#include <optional>
+
+#include "base/clock.h"
+#include "base/result.h"
+#include "transport/wire/frame_channel.h"
+
+namespace gdr::transport {
+
+// How an end asks the peer's process for the connection once the kept socket has ended.
+struct ReopenTarget {
+  sockaddr_storage from{};
+  sockaddr_storage to{};  // of no family: this end only waits to be asked
+  wire::EndProof own{}, peers{};
+  bool opens = false;  // this end opened the socket, and opens it again. The other end only asks
+  // Nothing between the ends replaces addresses, so that it is the peer's host which refuses a
+  // connection.
+  bool direct = false;
+};
+
+// One attempt after another, with growing pauses. No call waits. Not thread-safe.
+class Reopening {
+ public:
+  enum class Answer : uint8_t {
+    kNone,     // not yet, or not from the peer's process
+    kOpen,     // the peer goes on with take_channel()
+    kRefused,  // nobody listens where the peer's process did, for long enough
+    kUnknown,  // the process does not have the connection
+  };
+
+  // The target outlives it.
+  explicit Reopening(const ReopenTarget& target) : target_(target) {}
+
+  // The socket has ended.
+  void begin(Clock::time_point now);
+  // There is another one, or none is wanted.
+  void stop();
+  // When step() is to be called; Clock::time_point::max() where no attempt is made.
+  Clock::time_point deadline() const { return ask_at_; }
+  // Begins an attempt, or looks at it.
+  Answer step(Clock::time_point now);
+  FrameChannel take_channel() { return std::move(opening_); }
+
+ private:
+  Result<std::optional<Frame>> exchange(Clock::time_point now);
+  bool is_peers(const Frame& answer) const;
+  void end_attempt(int err, Clock::time_point now);
+
+  const ReopenTarget& target_;
+  FrameChannel opening_;  // of an attempt
+  Clock::time_point opening_since_{};
+  Clock::time_point ask_at_ = Clock::time_point::max();
+  std::chrono::milliseconds pause_{0};  // before the next attempt
+  std::optional<Clock::time_point> refused_since_;
+};
+
+}  // namespace gdr::transport
