@@ -2,7 +2,6 @@
 // makes and connects it.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -10,7 +9,7 @@
 #include "transport/data/clear_to_send_writer.h"
 #include "transport/data/connection.h"
 #include "transport/data/flush.h"
-#include "transport/data/observed_work.h"
+#include "transport/data/receive_slots.h"
 #include "transport/data/request.h"
 #include "transport/data/spread_receives.h"
 #include "transport/memory/memory_handle.h"
@@ -19,15 +18,8 @@
 
 namespace gdr::transport {
 
-// One buffer of a grouped receive.
-struct ReceiveBuffer {
-  void* data;
-  size_t bytes;
-  int tag;
-  const MemoryHandle* memory;  // registers data
-};
-
-// The same of all buffers, as NCCL hands them over: parallel arrays. memory: of MemoryHandle.
+// The buffers of a grouped receive, as NCCL hands them over: parallel arrays. memory: of
+// MemoryHandle.
 struct ReceiveArrays {
   int count;
   void* const* data;
@@ -78,12 +70,12 @@ class ReceiveComm : public Comm {
   // last chunk for it has arrived. `parents` may be null as a whole. Only where is_observed().
   [[gnu::cold]] bool irecv_observed(const ReceiveBuffer* buffers, int count, void* const* parents,
                                     Request** request);
-  bool is_observed() const { return observed_ != nullptr; }
+  bool is_observed() const { return slots_.observed() != nullptr; }
   // Starts a flush, whose completion means that all data received so far is visible to the GPU.
   // Returns false when the connection has failed. A null *request with true: nothing to wait for.
   bool iflush(const ReceiveBuffer* buffers, int count, Request** request);
   // Reads completions. Returns false when the connection has failed.
-  [[gnu::noinline]] bool progress();
+  [[gnu::always_inline]] bool progress() { return spread_->progress() || finishes_flushes(); }
   // Takes back a request that is complete.
   void release(Request* request) {
     if (request->kind == RequestKind::kFlush) {
@@ -94,7 +86,6 @@ class ReceiveComm : public Comm {
   }
 
  private:
-  class Spread;
   ReceiveComm(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher);
   // Of what this end writes: the sender's service level and, unless the user has chosen one for
   // clear-to-send, its traffic class.
@@ -107,26 +98,10 @@ class ReceiveComm : public Comm {
   Status exclude_pairs_without_receives();
   template <class Buffers>
   [[gnu::always_inline]] bool receive_into(const Buffers& buffers, int count, Request** request);
-  bool slots_are_free(int count) const;
   [[gnu::cold]] bool wait_for_room();
-  void fill_slot(const ReceiveBuffer& buffer, int index, Request* request);
-  [[gnu::always_inline]] static bool is_whole(const Request& request, uint32_t bits,
-                                              const ibv_wc& wc);
-  [[gnu::always_inline]] bool take_whole(SpreadReceives::Pair& pair, const ibv_wc& wc);
-  [[gnu::always_inline]] bool complete_buffer(Request* request);
-  // Cold: kept out of line, so that the hot path saves no registers for it.
-  [[gnu::cold]] void end_observation(Request* request, uint32_t buffer);
   [[gnu::cold]] bool fail_without_flush();
   [[gnu::cold]] bool fail_too_many_flushes();
-  [[gnu::always_inline]] bool take_chunk(const ibv_wc& wc, uint32_t epoch);
-  [[gnu::noinline]] bool take_coded(const ibv_wc& wc, uint32_t epoch);
-  [[gnu::always_inline]] bool take(const wire::Immediate& imm, const ibv_wc& wc, uint32_t epoch);
-  uint64_t chunk_bytes(const ibv_wc& wc) const;
-  const Request* incomplete(uint64_t buffer) const;
-  uint64_t oldest_incomplete(uint64_t end) const;
-  int incomplete_receives(const BufferRange& among) const;
   [[gnu::cold]] bool finishes_flushes();
-  [[gnu::cold]] bool fail_protocol(const char* what);
 
   struct ShortQueue {
     uint32_t pair;
@@ -138,16 +113,14 @@ class ReceiveComm : public Comm {
   RailTables tables_;
   ServiceClass of_sender_;  // which the data and the flush have
   ClearToSendWriter announcements_{connection_, tables_};
+  ReceiveSlots slots_{connection_, tables_, announcements_};
   // Of the rails whose HCA may register GPU memory, up to keep_link().
   std::vector<Flush> flush_;
-  int receives_each_ = 0;                       // posted on each QP
-  bool receives_posted_ = false;                // on all QPs
-  std::vector<ShortQueue> short_queues_;        // pairs whose QP did not take all receives
-  uint64_t head_ = 0;                           // first buffer of the next irecv
-  std::array<Request*, wire::kSlots> slots_{};  // the receive that waits in each slot
+  int receives_each_ = 0;                 // posted on each QP
+  bool receives_posted_ = false;          // on all QPs
+  std::vector<ShortQueue> short_queues_;  // pairs whose QP did not take all receives
   RequestPool<kFlushes> flushes_{this, RequestKind::kFlush};
   std::unique_ptr<SpreadReceives> spread_;  // once keep_link() has been called
-  std::unique_ptr<ObservedWork> observed_;  // its owners are slots; null: nobody observes
 };
 
 }  // namespace gdr::transport

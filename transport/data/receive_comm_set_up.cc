@@ -81,7 +81,7 @@ Result<std::unique_ptr<ReceiveComm>> ReceiveComm::create(std::unique_ptr<Receive
   if (!tables) return forward_error(tables);
   comm->receives_each_ = spec.depths.receive;
   comm->tables_ = std::move(*tables);
-  comm->observed_ = ObservedWork::create(comm->connection_.options().observer, wire::kSlots, 1);
+  comm->slots_.observe(ObservedWork::create(comm->connection_.options().observer, wire::kSlots, 1));
   Result<bool> prepared = comm->connection_.change_states();
   if (!prepared) return forward_error(prepared);
   if (*prepared) comm->post_all_receives();

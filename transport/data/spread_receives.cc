@@ -11,22 +11,18 @@ constexpr uint32_t kEpochMask = 0xffff;  // of a WorkId
 uint64_t receive_id(uint32_t pair, uint32_t epoch) {
   return encode(WorkId{WorkKind::kReceive, pair, epoch, 0});
 }
-// A pair over which more than so many times as much arrives as over that of clear-to-send is the
-// better one. Much less would make clear-to-send move between rails that are about equal.
-constexpr uint32_t kFollowAt = 8;
-
-uint64_t announcement_id(uint32_t pair, uint32_t epoch) {
-  return encode(WorkId{WorkKind::kClearToSend, pair, epoch, 0});
-}
 
 }  // namespace
 
 SpreadReceives::SpreadReceives(Connection& connection, ClearToSendWriter& announcements,
-                               std::vector<Flush> flushes, ServiceClass of_flushes)
+                               ReceiveSlots& slots, std::vector<Flush> flushes,
+                               ServiceClass of_flushes)
     : SpreadPath(connection.rails()),
       connection_(connection),
       recovery_(*connection.recovery()),
       announcements_(announcements),
+      slots_(slots),
+      announcer_(connection, announcements, slots, pairs_),
       flushes_(connection, std::move(flushes), of_flushes) {
   const RailSet& rails = connection_.rails();
   for (uint32_t i = 0; i < rails.pair_count(); ++i) {
@@ -38,14 +34,73 @@ SpreadReceives::SpreadReceives(Connection& connection, ClearToSendWriter& announ
                       .standby = pair.standby,
                       .receive_id = receive_id(i, 0)});
   }
-  announcer_ = 0;
-  announcements_.continue_with(announcement_id(0, 0), 0);
+}
+
+bool SpreadReceives::progress() {
+  ibv_wc completions[SpreadPath::kPollBatch];
+  const int count = poll_quietly(connection_.link(), completions);
+  if (count < 0) [[unlikely]]
+    return progress_fully();
+  ReceivePair& pair = pairs_.front();
+  for (int i = 0; i < count; ++i) {
+    const ibv_wc& wc = completions[i];
+    const bool success = wc.status == IBV_WC_SUCCESS;
+    if (success && take_whole(pair, wc)) [[likely]]
+      continue;
+    if (!success || wc.wr_id != announcements_.wr_id()) {
+      return take(&wc, count - i);
+    }
+    announcements_.on_written();
+  }
+  return true;
+}
+
+// Takes the arrival of a message that is one chunk, for the first buffer of a receive, in the
+// present epoch of its pair: one comparison stands for all checks of the wr_id, and one for all of
+// the immediate. Returns false, without having done anything, where it is another arrival.
+inline bool SpreadReceives::take_whole(ReceivePair& pair, const ibv_wc& wc) {
+  if (wc.wr_id != pair.receive_id) return false;
+  const uint32_t bits = be32toh(wc.imm_data);
+  Request* request = slots_.find_whole(bits, pair.stamp, wc);
+  if (request == nullptr || !pair.arrivals->count_one(pair.epoch)) return false;
+  count_arrival(pair, wc.byte_len);
+  (void)(slots_.take_whole(request, bits, wc.byte_len) && refill_if_due(pair));
+  return true;
+}
+
+bool SpreadReceives::progress_fully() {
+  const bool news = recovery_.has_news();
+  (void)connection_.poll([this](const WorkId& id, const ibv_wc& wc) { return on_success(id, wc); },
+                         [this](const ibv_wc& wc) { flushes_.on_failed_read(wc); });
+  if (news) [[unlikely]]
+    take_news();
+  (void)set_quiet(uses_only_active());
+  return !connection_.failed();
+}
+
+bool SpreadReceives::take(const ibv_wc* completions, int count) {
+  connection_.take(
+      completions, count, [this](const WorkId& id, const ibv_wc& wc) { return on_success(id, wc); },
+      [this](const ibv_wc& wc) { flushes_.on_failed_read(wc); });
+  return !connection_.failed() || progress_fully();  // what has completed counts
+}
+
+inline bool SpreadReceives::on_success(const WorkId& id, const ibv_wc& wc) {
+  if (id.kind != WorkKind::kReceive) return on_other(id);
+  ReceivePair& pair = pairs_[id.pair];
+  if (take_whole(pair, wc)) return true;
+  if (!pair.arrivals->count_one(id.epoch)) [[unlikely]]
+    return refuse_arrival();
+  if (pair.epoch != id.epoch) [[unlikely]]
+    receive_early(id);
+  count_arrival(pair, slots_.chunk_bytes(wc));
+  return slots_.take_chunk(wc, id.epoch) && refill_if_due(pair);
 }
 
 bool SpreadReceives::on_other(const WorkId& id) {
   switch (id.kind) {
     case WorkKind::kClearToSend:
-      on_announced(id);
+      announcer_.on_written(id);
       return true;
     case WorkKind::kFlush:
       flushes_.on_read(id);
@@ -66,8 +121,8 @@ bool SpreadReceives::refuse_arrival() {
 // receives have completed. So a pair over rxe stays away if its QP goes to ERROR between the look
 // and the post.
 bool SpreadReceives::refill(uint32_t index) {
-  Pair& pair = pairs_[index];
-  follow_data(index);
+  ReceivePair& pair = pairs_[index];
+  announcer_.follow_data(index);
   RailSet& rails = connection_.rails();
   if (rails.pair(index).qp == nullptr) return true;
   if (recovery_.arrivals(index).is_stopped()) {
@@ -80,29 +135,8 @@ bool SpreadReceives::refill(uint32_t index) {
          connection_.on_failed_post(rails.pair(index), pair.epoch, "receives", EIO);
 }
 
-void SpreadReceives::on_announced(const WorkId& id) {
-  Pair& pair = pairs_[id.pair];
-  if (id.epoch != pair.epoch) return;
-  if (id.ordinal == ClearToSendWriter::kAgain) {
-    announcement_rules_.on_written(id.pair);
-    if (repeats_announcements_ && announcer_) return repeat_announcements();
-    apply_limit();
-  } else if (id.pair == announcer_) {
-    announcements_.on_written();
-  } else {
-    pair.unconfirmed -= ClearToSendWriter::kSignalEvery;
-  }
-}
-
-// No slot is filled for another buffer while an older announcement of it may be under way. That is
-// so for a moment after a recovery only, so that there is no need to go by the slot.
-void SpreadReceives::apply_limit() {
-  announcements_.block(announcement_rules_.end() != AnnouncementRules<>::kNone);
-}
-
-// All news first, so that what was lost with several pairs is announced again only once.
 void SpreadReceives::take_news() {
-  record_announced();
+  announcer_.record();
   while (const std::optional<PairNews> news = recovery_.next_news()) {
     switch (news->kind) {
       case PairNews::Kind::kLost:
@@ -116,31 +150,16 @@ void SpreadReceives::take_news() {
         break;
     }
   }
-  move_announcements(best_announcer());
-  apply_limit();
-  if (!repeats_announcements_) return;
-  if (announcer_) {
-    repeat_announcements();
-  } else {
-    finish_agreed({});  // one of them has to return for that
-  }
-}
-
-// Called before the announcer changes or is down at both ends, so that an ordinary announcement
-// records nothing.
-void SpreadReceives::record_announced() {
-  if (announcer_) announcement_rules_.record(*announcer_, announcements_.announced());
+  announcer_.on_news_taken();
 }
 
 void SpreadReceives::on_agreed(uint32_t index) {
   if (!is_rail_left(pairs_[index].rail)) flushes_.stop_rail(pairs_[index].rail);
-  announcement_rules_.on_recovered(index);
-  repeats_announcements_ = true;
-  agreed_.push_back(index);
+  announcer_.on_agreed(index);
 }
 
 void SpreadReceives::on_returned(const PairNews& news) {
-  Pair& pair = pairs_[news.pair];
+  ReceivePair& pair = pairs_[news.pair];
   pair.usable = true;
   pair.unconfirmed = 0;
   const uint32_t epoch = news.epoch & kEpochMask;
@@ -156,7 +175,7 @@ void SpreadReceives::receive_early(const WorkId& id) {
   recovery_.on_early_data(id.pair);
 }
 
-void SpreadReceives::begin_epoch(Pair& pair, uint32_t epoch) {
+void SpreadReceives::begin_epoch(ReceivePair& pair, uint32_t epoch) {
   pair.epoch = epoch;
   pair.stamp = wire::encode({0, 1, wire::stamp_of(0, epoch), /*size_in_table=*/false});
   pair.receive_id = receive_id(pair.index, epoch);
@@ -169,95 +188,13 @@ void SpreadReceives::begin_epoch(Pair& pair, uint32_t epoch) {
 // that has lost one before this end knows of it writes over another rail meanwhile, which one poll
 // in kPollsPerLookAtAll sees.
 bool SpreadReceives::uses_only_active() const {
-  return std::ranges::all_of(pairs_, [](const Pair& pair) { return pair.usable || pair.standby; });
+  return std::ranges::all_of(pairs_,
+                             [](const ReceivePair& pair) { return pair.usable || pair.standby; });
 }
 
 bool SpreadReceives::is_rail_left(uint32_t rail) const {
   return std::ranges::any_of(
-      pairs_, [rail](const Pair& pair) { return pair.rail == rail && pair.arrives; });
-}
-
-// The present one where that is as good as any: the first usable pair that does not stand by, else
-// the first usable one. follow_data() may then take another that is as good.
-std::optional<uint32_t> SpreadReceives::best_announcer() const {
-  const auto rank = [this](uint32_t i) {
-    return pairs_[i].usable ? (pairs_[i].standby ? 1 : 2) : 0;
-  };
-  std::optional<uint32_t> best = announcer_;
-  for (uint32_t i = 0; i < pairs_.size(); ++i) {
-    if (!best || rank(i) > rank(*best)) best = i;
-  }
-  return rank(*best) > 0 ? best : std::nullopt;
-}
-
-// A batch of chunks has arrived over the pair since it came here last, by which the pairs of a rail
-// that the sender avoids are recognised. The slots on their way over the present pair arrive as
-// they are: the sender reads each slot by itself, and none is filled again before its data is here,
-// nor announced again over another pair while this one may still deliver it.
-void SpreadReceives::follow_data(uint32_t index) {
-  Pair& pair = pairs_[index];
-  if (!announcer_ || *announcer_ == index) return;
-  const Pair& announcer = pairs_[*announcer_];
-  const uint32_t before = std::exchange(pair.arrived_at_announcer, announcer.arrived);
-  if (before == kNone || !pair.usable || pair.standby != announcer.standby) return;
-  if (announcer.arrived - before >= RailSet::kReceiveBatch / kFollowAt) return;
-  move_announcements(index);
-  if (repeats_announcements_) repeat_announcements();
-}
-
-void SpreadReceives::move_announcements(std::optional<uint32_t> best) {
-  if (best == announcer_) return;
-  record_announced();
-  for (Pair& pair : pairs_) pair.arrived_at_announcer = kNone;
-  if (!best) {
-    announcements_.pause();
-  } else {
-    const Pair& pair = pairs_[*best];
-    connection_.rails().set_clear_to_send_pair(*best);
-    const int unconfirmed =
-        announcements_.continue_with(announcement_id(*best, pair.epoch), pair.unconfirmed);
-    if (announcer_) pairs_[*announcer_].unconfirmed = unconfirmed;
-    (void)announcements_.announce_waiting();
-  }
-  announcer_ = best;
-}
-
-// Announces again what may be lost with a pair. The sender ignores the slots that it knows.
-void SpreadReceives::repeat_announcements() {
-  (void)announcements_.announce_all();  // so that the limit concerns only what is posted later
-  record_announced();
-  const uint64_t end = announcements_.announced();
-  const BufferRange incomplete{oldest_incomplete(end), end};
-  const int receives = lost_receives(incomplete);
-  write_first_lost(incomplete);
-  finish_agreed({.receives = receives});
-  apply_limit();
-}
-
-int SpreadReceives::lost_receives(const BufferRange& among) const {
-  int receives = 0;
-  BufferRange lost = announcement_rules_.first_lost(among);
-  for (; !lost.empty(); lost = announcement_rules_.first_lost({lost.end, among.end})) {
-    receives += incomplete_receives(lost);
-  }
-  return receives;
-}
-
-// One run of slots at a time, the next one once that is confirmed, since the send queue has room
-// for no more (ClearToSendWriter::has_room).
-void SpreadReceives::write_first_lost(const BufferRange& among) {
-  BufferRange lost = announcement_rules_.first_lost(among);
-  if (!lost.empty() && !announcement_rules_.awaits_confirmation(*announcer_)) {
-    announcement_rules_.on_announced_again(*announcer_, lost);
-    (void)announcements_.write_again(lost.first, lost.end);  // a failure loses the pair in turn
-    lost = announcement_rules_.first_lost({lost.end, among.end});
-  }
-  repeats_announcements_ = !lost.empty();
-}
-
-void SpreadReceives::finish_agreed(const MovedWork& moved) {
-  for (uint32_t pair : agreed_) recovery_.finish(pair, moved);
-  agreed_.clear();
+      pairs_, [rail](const ReceivePair& pair) { return pair.rail == rail && pair.arrives; });
 }
 
 }  // namespace gdr::transport

@@ -1,0 +1,91 @@
+#include "transport/data/receive_slots.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace gdr::transport {
+namespace {
+
+constexpr char kSizeTwice[] = "a message states its size and has bytes or chunks beside that";
+constexpr char kUnexpectedData[] = "data arrived for a receive that is not posted";
+
+}  // namespace
+
+bool ReceiveSlots::take_coded(const ibv_wc& wc, uint32_t epoch) {
+  return take(wire::decode(be32toh(wc.imm_data)), wc, epoch);
+}
+
+bool ReceiveSlots::take(const wire::Immediate& imm, const ibv_wc& wc, uint32_t epoch) {
+  Request* request = slots_[imm.slot];
+  if (request == nullptr) return fail(kUnexpectedData);
+  const uint32_t buffer = (imm.slot - wire::slot_of(request->first)) % wire::kSlots;
+  if (wire::stamp_of(request->first + buffer, epoch) != imm.stamp) return fail(kUnexpectedData);
+  uint64_t& bytes = request->bytes[buffer];
+  if (imm.size_is_coded) {
+    bytes = wire::size_of_code(imm.size_code, request->capacity[buffer]);
+    if (wc.byte_len != 0 || request->chunks_seen[buffer] != 0) return fail(kSizeTwice);
+  } else {
+    bytes = imm.size_in_table ? load_hca_written(tables_->sizes[imm.slot]) : bytes + wc.byte_len;
+  }
+  if (bytes > request->capacity[buffer]) {
+    return fail("more data arrived than the receive has room for");
+  }
+  if (++request->chunks_seen[buffer] != imm.chunks) return true;
+  slots_[imm.slot] = nullptr;
+  if (request->special != 0) [[unlikely]]
+    end_observation(request, buffer);
+  return complete_buffer(request);
+}
+
+// Where the size of a message is in the table, its chunks count
+// equal parts, and the one that arrives last what is left, so that the sum is right.
+uint64_t ReceiveSlots::chunk_bytes(const ibv_wc& wc) const {
+  const uint32_t bits = be32toh(wc.imm_data);
+  if (bits >> 31 == 0) [[likely]]
+    return wc.byte_len;
+  const wire::Immediate imm = wire::decode(bits);
+  const Request* request = slots_[imm.slot];
+  if (request == nullptr) return 0;
+  const uint32_t buffer = (imm.slot - wire::slot_of(request->first)) % wire::kSlots;
+  if (imm.size_is_coded) return wire::size_of_code(imm.size_code, request->capacity[buffer]);
+  const uint64_t all = load_hca_written(tables_->sizes[imm.slot]);
+  const uint64_t part = all / imm.chunks;
+  const bool last = request->chunks_seen[buffer] + 1u == imm.chunks;
+  return last ? all - part * (imm.chunks - 1) : part;
+}
+
+// The receive of a buffer that is announced and not complete; null where it is complete. A later
+// use of the slot is not announced yet.
+const Request* ReceiveSlots::incomplete(uint64_t buffer) const {
+  const Request* request = slots_[wire::slot_of(buffer)];
+  return request != nullptr && request->first <= buffer ? request : nullptr;
+}
+
+uint64_t ReceiveSlots::oldest_incomplete(uint64_t end) const {
+  uint64_t buffer = end - std::min<uint64_t>(end, wire::kSlots);
+  while (buffer < end && incomplete(buffer) == nullptr) ++buffer;
+  return buffer;
+}
+
+int ReceiveSlots::incomplete_receives(const BufferRange& among) const {
+  int receives = 0;
+  const Request* counted = nullptr;
+  for (uint64_t buffer = among.first; buffer < among.end; ++buffer) {
+    const Request* request = incomplete(buffer);
+    if (request != nullptr && std::exchange(counted, request) != request) ++receives;
+  }
+  return receives;
+}
+
+void ReceiveSlots::end_observation(Request* request, uint32_t buffer) {
+  if ((request->special >> buffer & 1) == 0) return;
+  request->special &= static_cast<uint8_t>(~(1u << buffer));
+  observed_->completed(wire::slot_of(request->first + buffer));
+}
+
+bool ReceiveSlots::fail(const char* what) {
+  connection_.fail(Code::kInternal, what);
+  return false;
+}
+
+}  // namespace gdr::transport

@@ -1,0 +1,142 @@
+// The receives of a connection by their clear-to-send slots, and what arrives for them.
+#pragma once
+
+#include <endian.h>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "transport/data/clear_to_send_writer.h"
+#include "transport/data/connection.h"
+#include "transport/data/observed_work.h"
+#include "transport/data/request.h"
+#include "transport/memory/memory_handle.h"
+#include "transport/pairs/rail_tables.h"
+#include "transport/recovery/recovery_rules.h"
+
+namespace gdr::transport {
+
+// One buffer of a grouped receive.
+struct ReceiveBuffer {
+  void* data;
+  size_t bytes;
+  int tag;
+  const MemoryHandle* memory;  // registers data
+};
+
+// Nothing arrives that was not asked for: a chunk names its slot, and all of what it states is
+// checked against the receive that waits there.
+class ReceiveSlots {
+ public:
+  // All outlive it.
+  ReceiveSlots(Connection& connection, RailTables& tables, ClearToSendWriter& announcements)
+      : connection_(connection), tables_(tables), announcements_(announcements) {}
+
+  // The owners of what is observed are slots; null: nobody observes.
+  void observe(std::unique_ptr<ObservedWork> observed) { observed_ = std::move(observed); }
+  ObservedWork* observed() const { return observed_.get(); }
+
+  // First buffer of the next receive.
+  uint64_t head() const { return head_; }
+  // Whether the slots of the next `count` buffers are free. They are not when a receive of 512
+  // buffers before is still incomplete.
+  bool are_free(int count) const;
+  // Fills the clear-to-send slot of a request's buffer `index`; nothing of it is written to the
+  // sender yet.
+  void fill(const ReceiveBuffer& buffer, int index, Request* request);
+  void advance(int count) { head_ += count; }
+
+  // The receive for whose first buffer these are the immediate's bits, but for the epoch's `stamp`,
+  // of a message that is one chunk; null where it is another arrival.
+  Request* find_whole(uint32_t bits, uint32_t stamp, const ibv_wc& wc) const;
+  // Takes the arrival that find_whole() has found. Returns false when the connection has failed.
+  bool take_whole(Request* request, uint32_t bits, uint32_t bytes);
+  // Takes the completion of one chunk. Its immediate data names the slot, and the chunks of the
+  // whole message, of which this is any. epoch: of the pair over which it came. Returns as
+  // take_whole().
+  bool take_chunk(const ibv_wc& wc, uint32_t epoch);
+  // The bytes that a chunk has brought.
+  uint64_t chunk_bytes(const ibv_wc& wc) const;
+
+  // Returns the number of the oldest buffer before `end` that is posted and not complete; `end`
+  // where all are complete.
+  uint64_t oldest_incomplete(uint64_t end) const;
+  // Returns how many receives the incomplete ones of these buffers belong to.
+  int incomplete_receives(const BufferRange& among) const;
+
+ private:
+  bool take(const wire::Immediate& imm, const ibv_wc& wc, uint32_t epoch);
+  [[gnu::noinline]] bool take_coded(const ibv_wc& wc, uint32_t epoch);
+  bool complete_buffer(Request* request);
+  const Request* incomplete(uint64_t buffer) const;
+  // Cold: kept out of line, so that the hot path saves no registers for them.
+  [[gnu::cold]] void end_observation(Request* request, uint32_t buffer);
+  [[gnu::cold]] bool fail(const char* what);
+
+  Connection& connection_;
+  RailTables& tables_;
+  ClearToSendWriter& announcements_;
+  uint64_t head_ = 0;
+  std::array<Request*, wire::kSlots> slots_{};  // the receive that waits in each slot
+  std::unique_ptr<ObservedWork> observed_;
+};
+
+[[gnu::always_inline]] inline bool ReceiveSlots::are_free(int count) const {
+  int i = 0;
+  do {
+    if (slots_[wire::slot_of(head_ + i)] != nullptr) return false;
+  } while (++i < count);
+  return true;
+}
+
+inline void ReceiveSlots::fill(const ReceiveBuffer& buffer, int index, Request* request) {
+  const uint64_t number = request->first + index;
+  const uint32_t slot = wire::slot_of(number);
+  request->chunks_seen[index] = 0;
+  request->bytes[index] = 0;
+  request->capacity[index] = buffer.bytes;
+  slots_[slot] = request;
+  wire::ClearToSend& entry = tables_->ring[slot];
+  entry.address = reinterpret_cast<uint64_t>(buffer.data);
+  entry.bytes = buffer.bytes;
+  entry.rkey = rkeys_of(buffer.memory->keys);
+  wire::set_group(&entry, request->buffers,
+                  buffer.memory->slot_flags->load(std::memory_order_relaxed));
+  entry.tag = buffer.tag;
+  entry.sequence = connection_.peer().sequence_base + number;
+}
+
+// That all of the immediate is what such a message has to carry over a pair in epoch 0 stands for
+// every check of its parts.
+[[gnu::always_inline]] inline Request* ReceiveSlots::find_whole(uint32_t bits, uint32_t stamp,
+                                                                const ibv_wc& wc) const {
+  Request* request = slots_[wire::decode_chunk(bits).slot];
+  const bool is_whole = request != nullptr && request->whole == (bits ^ stamp) &&
+                        request->chunks_seen[0] == 0 && request->special == 0 &&
+                        wc.byte_len <= request->capacity[0];
+  return is_whole ? request : nullptr;
+}
+
+[[gnu::always_inline]] inline bool ReceiveSlots::take_whole(Request* request, uint32_t bits,
+                                                            uint32_t bytes) {
+  slots_[wire::decode_chunk(bits).slot] = nullptr;
+  request->bytes[0] = bytes;
+  return complete_buffer(request);
+}
+
+[[gnu::always_inline]] inline bool ReceiveSlots::complete_buffer(Request* request) {
+  if (--request->pending > 0) return true;
+  connection_.link().count_completed();
+  return announcements_.on_received();
+}
+
+[[gnu::always_inline]] inline bool ReceiveSlots::take_chunk(const ibv_wc& wc, uint32_t epoch) {
+  const uint32_t bits = be32toh(wc.imm_data);
+  if (wire::is_size_coded(bits)) [[unlikely]]
+    return take_coded(wc, epoch);
+  return take(wire::decode_chunk(bits), wc, epoch);
+}
+
+}  // namespace gdr::transport
