@@ -16,7 +16,7 @@ STILL_ABOVE = {
     ("softhca", "QueuePair"): (41, 2), ("softhca", "Runtime"): (31, 2), ("tools", "Session"): (32, 2),
     ("transport", "Connection"): (70, 3), ("transport", "PairAgreement"): (49, 2),
     ("transport", "PairIo"): (42, 2),
-    ("transport", "Recovery"): (125, 8), ("transport", "SpreadSends"): (47, 2),
+    ("transport", "Recovery"): (125, 8),
 }
 
 _NOISE = re.compile(r'//[^\n]*|/\*.*?\*/|R"(\w*)\(.*?\)\1"|"(?:\\.|[^"\\\n])*"'

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -88,9 +87,6 @@ class SendComm : public Comm {
   bool is_last_of_group() const { return served_count_ + 1 >= slot(head_).group; }
   bool may_hold(const Send& send) const;
   void advance(uint64_t buffer);
-  bool has_separate_ends() const {
-    return separate_end_above_ != std::numeric_limits<size_t>::max();
-  }
   [[gnu::noinline]] bool isend_further(const void* data, size_t bytes, int tag,
                                        const MemoryHandle& memory, Request** request);
   bool send(Send send, int tag, Request** request);
@@ -103,9 +99,7 @@ class SendComm : public Comm {
   uint64_t head_ = 0;    // first buffer of the group that is being served
   uint32_t served_ = 0;  // bit per buffer of the group: has been sent
   int served_count_ = 0;
-  size_t max_write_bytes_ = 0;  // the ports' largest message
-  // Larger messages end in a write of their own, which carries their size (adaptive routing).
-  size_t separate_end_above_ = std::numeric_limits<size_t>::max();
+  MessageLimits limits_;
   SendRequests requests_{this, RequestKind::kSend};
   std::optional<SpreadSends> spread_;       // once keep_link() has been called
   std::unique_ptr<ObservedWork> observed_;  // its owners are requests; null: nobody observes

@@ -67,8 +67,9 @@ Result<std::unique_ptr<SendComm>> SendComm::create(const EndRails& rails,
   if (!tables) return forward_error(tables);
   comm->send_entries_ = spec.depths.send;
   comm->tables_ = std::move(*tables);
-  comm->max_write_bytes_ = comm->connection_.max_write_bytes();
-  if (separate_ends) comm->separate_end_above_ = options->adaptive_routing_threshold;
+  comm->limits_.max_write_bytes = comm->connection_.max_write_bytes();
+  if (separate_ends) comm->limits_.separate_end_above = options->adaptive_routing_threshold;
+  comm->limits_.split_data_on_qps = options->split_data_on_qps;
   if (Result<bool> prepared = comm->prepare(); !prepared) return forward_error(prepared);
   return comm;
 }
@@ -113,9 +114,7 @@ void SendComm::keep_link(FrameChannel channel, bool direct) {
       .requests = &requests_,
       .observed = observed_.get(),
       .sequence_base = sequence_base_,
-      .max_write_bytes = max_write_bytes_,
-      .separate_end_above = separate_end_above_,
-      .split_data_on_qps = connection_.options().split_data_on_qps,
+      .limits = limits_,
   };
   const auto depth = static_cast<uint32_t>(send_entries_ - Recovery::kReservedSends);
   spread_.emplace(owner, SpreadPairs(connection_.rails(), depth));
@@ -125,10 +124,10 @@ std::string SendComm::text() const {
   std::string text =
       connection_.text() + ", " + std::to_string(connection_.rails().pair_count()) + " QP(s)";
   const bool several = connection_.rails().active_count() > 1;
-  if (several && connection_.options().split_data_on_qps) text += ", messages split over them";
+  if (several && limits_.split_data_on_qps) text += ", messages split over them";
   text += connection_.ece_text();
-  if (!has_separate_ends()) return text;
-  return text + ", adaptive routing above " + std::to_string(separate_end_above_) + " bytes";
+  if (limits_.separate_end_above == std::numeric_limits<size_t>::max()) return text;
+  return text + ", adaptive routing above " + std::to_string(limits_.separate_end_above) + " bytes";
 }
 
 }  // namespace gdr::transport

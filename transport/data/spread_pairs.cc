@@ -53,10 +53,19 @@ SpreadPairs::SpreadPairs(const RailSet& rails, uint32_t queue_depth)
   for (SpreadPair& pair : pairs_) pair.is_measured = active_paths_ > 1 || pair.standby;
 }
 
-bool SpreadPairs::has_other_path(uint32_t path) const {
-  return std::ranges::any_of(pairs_, [&](const SpreadPair& pair) {
-    return pair.path != path && carries_data(pair) && !load_.is_on_trial(pair.path);
-  });
+void SpreadPairs::report_late_paths(Recovery& recovery) {
+  uint64_t late = load_.take_late_paths();
+  for (uint32_t i = 0; i < pairs_.size(); ++i) {
+    const uint32_t path = pairs_[i].path;
+    if ((late >> path & 1) == 0) continue;
+    late &= ~(uint64_t{1} << path);
+    const bool is_avoided = std::ranges::any_of(pairs_, [&](const SpreadPair& pair) {
+      return pair.path != path && carries_data(pair) && !load_.is_on_trial(pair.path);
+    });
+    if (!is_avoided) continue;
+    const std::chrono::duration<double> lateness(load_.lateness(path));
+    recovery.on_late_chunks(i, std::chrono::duration_cast<std::chrono::milliseconds>(lateness));
+  }
 }
 
 std::optional<uint32_t> SpreadPairs::choose(size_t bytes, uint32_t work_requests, Time now) {

@@ -13,6 +13,7 @@
 #include "transport/pairs/rail_load.h"
 #include "transport/pairs/rail_set.h"
 #include "transport/pairs/work_id.h"
+#include "transport/recovery/recovery.h"
 
 namespace gdr::transport {
 
@@ -39,6 +40,11 @@ struct SpreadPair {
   }
   // The wr_id of the chunk of that number.
   uint64_t wr_id(uint64_t number) const { return first_id | static_cast<uint32_t>(number); }
+  // Behind the end of a chunk of so many bytes.
+  [[gnu::always_inline]] void count_acknowledged(size_t bytes) {
+    acknowledged->store(sent.acknowledged(), std::memory_order_release);
+    counters->count(bytes);
+  }
   // Of the chunk that is to be acknowledged next.
   uint64_t next_id() const { return wr_id(sent.acknowledged()); }
 
@@ -110,8 +116,9 @@ class SpreadPairs {
     return pair.free >= chunks * work_requests && pair.sent.size() + chunks <= kChunks;
   }
 
-  // Whether another path carries data, and was not late itself.
-  bool has_other_path(uint32_t path) const;
+  // Reports the paths that are avoided, as they were late again and again: while another one
+  // carries data that was not late itself.
+  [[gnu::cold]] void report_late_paths(Recovery& recovery);
 
   // A chunk is being posted on the pair; its number is sent.posted() before that.
   void push(SpreadPair& pair, const SentChunk& chunk, Time now);

@@ -15,14 +15,11 @@ SpreadSends::SpreadSends(const SpreadOwner& owner, SpreadPairs pairs)
       observed_(owner.observed),
       recovery_(*connection_.recovery()),
       sequence_base_(owner.sequence_base),
-      max_write_bytes_(owner.max_write_bytes),
-      separate_end_above_(owner.separate_end_above),
-      split_data_on_qps_(owner.split_data_on_qps),
       pairs_(std::move(pairs)),
       active_(pairs_.only_active()),
-      whole_at_most_(whole_for_rails(
-          pairs_.active_paths(), split_data_on_qps_ ? pairs_.active_pairs() : 1, max_write_bytes_)),
-      failing_since_(recovery_.recovers() ? kSendRequests : 0) {
+      cutter_(tables_, owner.limits, pairs_),
+      whole_at_most_(cutter_.whole_at_most()),
+      lost_(connection_, requests_) {
   for (uint32_t i = 0; i < pairs_.size(); ++i) {
     pairs_[i].counters = &recovery_.counters(pairs_[i].queue_pair->rail);
     pairs_[i].acknowledged = &recovery_.arrivals(i).count;
@@ -35,26 +32,20 @@ bool SpreadSends::send(const Send& send, Request** request) {
   if (recovery_.has_news()) [[unlikely]]
     take_news();
   if (connection_.failed()) return false;
-  if (!waiting_.empty()) return true;  // what was lost goes first
-  const Chunking chunks = cut(send);
-  if (chunks.count > wire::kMaxQps) return fail_too_large(send.bytes, wire::kMaxQps);
-  OutgoingMessage message = make_message(send, chunks);
-  // All of it must fit on one pair, which may be the last one that is left.
-  const uint32_t work_requests_each = work_requests_for(message, chunks.bytes);
-  if (chunks.count * work_requests_each > pairs_.queue_depth()) {
-    return fail_too_large(send.bytes, pairs_.queue_depth());
+  if (!lost_.empty()) return true;  // what was lost goes first
+  OutgoingMessage message = cutter_.cut(send);
+  if (const std::optional<size_t> most = cutter_.exceeded_limit(message)) {
+    connection_.fail(Code::kInvalidUsage,
+                     too_large_text(send.bytes, cutter_.limits().max_write_bytes, *most));
+    return false;
   }
   post_held();  // before room is looked for, as that may lose a pair
-  if (!pairs_.has_room(chunks.count, work_requests_each)) return true;
+  const uint32_t each = cutter_.work_requests_for(message, message.chunks.bytes);
+  if (!pairs_.has_room(message.chunks.count, each)) return true;
   *request = message.request = requests_.take();
   if (*request == nullptr) return true;
-  fill(*request, send, chunks.count);
+  fill(*request, send, message.chunks.count);
   post_all(message, at);
-  return went_on(request);
-}
-
-// Behind a post. Takes the request back where the connection has failed, and returns false then.
-bool SpreadSends::went_on(Request** request) const {
   if (!connection_.failed()) [[likely]]
     return true;
   *request = nullptr;
@@ -64,7 +55,7 @@ bool SpreadSends::went_on(Request** request) const {
 // No time is needed with one active path.
 bool SpreadSends::hold(const Send& send, bool last, Request** request) {
   *request = nullptr;
-  const uint32_t work_requests = send.bytes > separate_end_above_ ? 2 : 1;
+  const uint32_t work_requests = send.bytes > cutter_.limits().separate_end_above ? 2 : 1;
   if (!held_.empty() && !pairs_.has_room(pairs_[held_.pair().index], 1, work_requests)) {
     post_held();  // the message waits, or takes another pair at its next attempt
     return true;
@@ -76,19 +67,22 @@ bool SpreadSends::hold(const Send& send, bool last, Request** request) {
   *request = requests_.take();
   if (*request == nullptr) return true;
   fill(*request, send, 1);
-  OutgoingMessage message = make_message(send, {send.bytes, 1});
+  OutgoingMessage message = cutter_.keep_whole(send);
   message.request = *request;
   if (message.parent != nullptr) report(message, send.bytes, *pair);
   SpreadPair& carrier = pairs_[*pair];
   const QueuePair& qp = *carrier.queue_pair;
-  const ChunkEnd end = end_of(carrier, carrier.sent.posted(), message);
+  const ChunkEnd end{message.immediate(carrier.epoch), carrier.wr_id(carrier.sent.posted())};
   pairs_.push(carrier, {*request, 0, send.bytes, work_requests, static_cast<uint16_t>(*pair), 0},
               Time{});
-  const RdmaWrite data = write_of(message, slot(message.buffer), 0, send.bytes, qp);
+  const RdmaWrite data = write_of(message, cutter_.slot(message.buffer), 0, send.bytes, qp);
   held_.add(qp, writes_of(message, data, qp, tables_, connection_.peer()), end);
   look_if_quiet(false);  // each poll counts for it
   if (last || held_.full()) post_held();
-  return went_on(request);
+  if (!connection_.failed()) [[likely]]
+    return true;
+  *request = nullptr;
+  return false;
 }
 
 // What the HCA refuses of a chain is lost with the pair, as is what it took and has not completed:
@@ -102,52 +96,12 @@ void SpreadSends::post_held() {
   (void)on_refused(pair, err);
 }
 
-Chunking SpreadSends::cut(const Send& send) const {
-  const uint32_t least = split_data_on_qps_ ? pairs_.active_pairs() : 1;
-  const uint32_t entries_each = send.bytes > separate_end_above_ ? 2 : 1;
-  const uint32_t most = std::min(uint32_t{wire::kMaxQps}, pairs_.queue_depth() / entries_each);
-  return chunks_for_rails(send.bytes, pairs_.active_paths(), std::min(least, most),
-                          max_write_bytes_, most);
-}
-
-// Without its request.
-OutgoingMessage SpreadSends::make_message(const Send& send, const Chunking& chunks) const {
-  const bool separate = send.bytes > separate_end_above_ || chunks.bytes > max_write_bytes_;
-  return transport::message_of(send, chunks, separate, slot(send.buffer).bytes);
-}
-
-// The message of a request that is not complete, as it was made.
-OutgoingMessage SpreadSends::message_of(Request& request) const {
-  const Send send{request.bytes[0], request.data, request.first, *request.memory, nullptr};
-  OutgoingMessage message = make_message(send, cut(send));
-  message.request = &request;
-  return message;
-}
-
-// A chunk of no bytes is a write as well.
-uint32_t SpreadSends::work_requests_for(const OutgoingMessage& message, size_t bytes) const {
-  const size_t writes = std::max<size_t>(1, divide_up(bytes, max_write_bytes_));
-  return static_cast<uint32_t>(writes + (message.separate_end ? 1 : 0));
-}
-
-SentChunk SpreadSends::chunk_at(const OutgoingMessage& message, size_t from) const {
-  const size_t bytes = std::min(message.bytes - from, message.chunks.bytes);
-  return SentChunk{
-      .request = message.request,
-      .from = from,
-      .bytes = bytes,
-      .work_requests = work_requests_for(message, bytes),
-      .reported_on = 0,
-      .failures = 0,
-  };
-}
-
 // There was room for all of it. But a pair may be lost half-way, where the HCA refuses a work
 // request; chunks for which there is no room any more then wait with those of that pair.
 void SpreadSends::post_all(const OutgoingMessage& message, Time now) {
   std::optional<uint32_t> lost;
   for (uint32_t i = 0; i < message.chunks.count; ++i) {
-    SentChunk chunk = chunk_at(message, message.chunks.bytes * i);
+    SentChunk chunk = cutter_.chunk_at(message, message.chunks.bytes * i);
     std::optional<uint32_t> pair = pairs_.choose(chunk.bytes, chunk.work_requests, now);
     if (!pair) pair = lost;
     chunk.reported_on = static_cast<uint16_t>(*pair);
@@ -169,30 +123,22 @@ void SpreadSends::report(const OutgoingMessage& message, size_t bytes, uint32_t 
   }
 }
 
-bool SpreadSends::fail_too_large(size_t bytes, size_t most) {
-  connection_.fail(Code::kInvalidUsage, too_large_text(bytes, max_write_bytes_, most));
-  return false;
-}
-
 // Posts a chunk on a pair, or keeps it with the others of the pair where that is lost. What is held
 // has lower numbers and goes first, also where the chunk is one that was lost.
 void SpreadSends::post_chunk(const OutgoingMessage& message, const SentChunk& chunk, uint32_t index,
                              Time now) {
   post_held();
   SpreadPair& pair = pairs_[index];
-  const ChunkEnd end = end_of(pair, pair.sent.posted(), message);
+  const ChunkEnd end{message.immediate(pair.epoch), pair.wr_id(pair.sent.posted())};
   pairs_.push(pair, chunk, now);
   if (pair.state != PairState::kUsable) return;
-  const int err = transport::post_chunk(
-      message, chunk.from, chunk.bytes,
-      {slot(message.buffer), *pair.queue_pair, max_write_bytes_, tables_, connection_.peer()}, end);
+  const int err =
+      transport::post_chunk(message, chunk.from, chunk.bytes,
+                            {cutter_.slot(message.buffer), *pair.queue_pair,
+                             cutter_.limits().max_write_bytes, tables_, connection_.peer()},
+                            end);
   if (err != 0) [[unlikely]]
     (void)on_refused(index, err);
-}
-
-ChunkEnd SpreadSends::end_of(const SpreadPair& pair, uint64_t number,
-                             const OutgoingMessage& message) const {
-  return {message.immediate(pair.epoch), pair.wr_id(number)};
 }
 
 // Chunks that the HCA refuses are among those that were lost with the pair.
@@ -223,29 +169,20 @@ bool SpreadSends::progress() {
     if (wc->status != IBV_WC_SUCCESS || wc->wr_id != pair.next_id() || whole == nullptr)
         [[unlikely]]
       return take(wc, left);
-    acknowledge_whole(pair, whole);
+    // Of an active pair whose load is not measured.
+    pair.sent.pop_whole();
+    ++pair.free;
+    pair.count_acknowledged(whole->bytes[0]);
+    whole->pending = 0;
+    link_.count_completed();
     ++wc;
   } while (--left > 0);
   return true;
 }
 
-inline void SpreadSends::count_acknowledged(SpreadPair& pair, size_t bytes) {
-  pair.acknowledged->store(pair.sent.acknowledged(), std::memory_order_release);
-  pair.counters->count(bytes);
-}
-
-// Of an active pair whose load is not measured.
-inline void SpreadSends::acknowledge_whole(SpreadPair& pair, Request* request) {
-  pair.sent.pop_whole();
-  ++pair.free;
-  count_acknowledged(pair, request->bytes[0]);
-  request->pending = 0;
-  link_.count_completed();
-}
-
 inline void SpreadSends::acknowledge_oldest(SpreadPair& pair, Time now) {
   const SentChunk chunk = pairs_.acknowledge(pair, now);
-  count_acknowledged(pair, chunk.bytes);
+  pair.count_acknowledged(chunk.bytes);
   complete(chunk);
 }
 
@@ -260,8 +197,8 @@ bool SpreadSends::progress_fully() {
   poll();
   if (recovery_.has_news()) [[unlikely]]
     take_news();
-  if (!waiting_.empty() && !connection_.failed()) [[unlikely]]
-    move_chunks(now());
+  if (!lost_.empty() && !connection_.failed()) [[unlikely]]
+    send_again(now());
   const bool alive = !connection_.failed();
   if (!alive) held_.drop();
   look_if_quiet(alive && held_.empty() && may_be_quiet());
@@ -275,7 +212,7 @@ bool SpreadSends::end_observation() {
 
 void SpreadSends::look_if_quiet(bool may_be) {
   const bool quiet = set_quiet(may_be);
-  whole_below_ = quiet ? std::min(whole_at_most_, separate_end_above_) + 1 : 0;
+  whole_below_ = quiet ? std::min(whole_at_most_, cutter_.limits().separate_end_above) + 1 : 0;
 }
 
 // The time is that before the queues are read: see RailLoad. A rail of which less than a batch was
@@ -294,7 +231,7 @@ void SpreadSends::poll() {
     if (taken[pairs_.rail_of(path)] < kPollBatch) pairs_.load().note_poll(path, at);
   }
   if (pairs_.load().has_late_paths()) [[unlikely]]
-    report_late_paths();
+    pairs_.report_late_paths(recovery_);
 }
 
 // With one active path and nothing on those that stand by, no time is needed.
@@ -304,18 +241,6 @@ bool SpreadSends::take(const ibv_wc* completions, int count) {
   };
   connection_.take(completions, count, on_success, [](const ibv_wc&) {});
   return !connection_.failed() || progress_fully();  // what has completed counts
-}
-
-void SpreadSends::report_late_paths() {
-  uint64_t late = pairs_.load().take_late_paths();
-  for (uint32_t i = 0; i < pairs_.size(); ++i) {
-    const uint32_t path = pairs_[i].path;
-    if ((late >> path & 1) == 0) continue;
-    late &= ~(uint64_t{1} << path);
-    if (!pairs_.has_other_path(path)) continue;  // it is not avoided
-    const std::chrono::duration<double> lateness(pairs_.load().lateness(path));
-    recovery_.on_late_chunks(i, std::chrono::duration_cast<std::chrono::milliseconds>(lateness));
-  }
 }
 
 // An acknowledgement that comes after both ends have agreed on the pair's epoch is ignored: the
@@ -348,6 +273,53 @@ void SpreadSends::complete_observed(const SentChunk& chunk) {
   observed_->completed(requests_.index_of(*chunk.request),
                        pairs_[chunk.reported_on].queue_pair->number);
   if (chunk.request->pending == 1) chunk.request->special = 0;
+}
+
+void SpreadSends::take_news() {
+  look_if_quiet(false);
+  while (std::optional<PairNews> news = recovery_.next_news()) {
+    const SpreadPair& pair = pairs_[news->pair];
+    switch (news->kind) {
+      case PairNews::Kind::kLost:
+        if (pair.state == PairState::kUsable) lose(news->pair);
+        break;
+      case PairNews::Kind::kAgreed:
+        agree(*news);
+        break;
+      case PairNews::Kind::kReturned:
+        pairs_.restart(news->pair, news->epoch);
+        break;
+    }
+  }
+}
+
+// What is held for the pair is recorded as posted: it has not arrived, and goes over another one.
+void SpreadSends::lose(uint32_t index) {
+  pairs_.lose(index);
+  if (!held_.empty() && held_.pair().index == index) held_.drop();
+}
+
+// Chunks below `arrived` are complete. The others wait for a pair; this one may be the first that
+// is usable again.
+void SpreadSends::agree(const PairNews& news) {
+  SpreadPair& pair = pairs_[news.pair];
+  if (pair.state == PairState::kUsable) lose(news.pair);
+  if (!lost_.check_arrived(pair.sent, news.arrived)) return;
+  while (pair.sent.acknowledged() < news.arrived) complete(pair.sent.pop());
+  pair.state = PairState::kDown;
+  lost_.take_over(pair, pairs_.load().size());
+}
+
+void SpreadSends::send_again(Time now) {
+  lost_.send_again([&](const SentChunk& chunk) {
+    const OutgoingMessage message = cutter_.message_of(*chunk.request);
+    const std::optional<uint32_t> to = pairs_.choose(chunk.bytes, chunk.work_requests, now);
+    const uint64_t sequence = sequence_base_ + message.buffer;
+    if (to && lost_.still_fits(cutter_.slot(message.buffer), sequence, chunk)) {
+      post_chunk(message, chunk, *to, now);
+    }
+    return to.has_value();
+  });
 }
 
 }  // namespace gdr::transport

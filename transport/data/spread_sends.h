@@ -1,14 +1,15 @@
 // The sends of a connection: each chunk goes over the pair that is best for it, and what a pair
-// that is lost still had to carry goes over others.
+// that is lost still had to carry goes over others (LostChunks).
 #pragma once
 
 #include <cstdint>
 #include <optional>
-#include <vector>
 
 #include "transport/data/chunk_write.h"
 #include "transport/data/connection.h"
 #include "transport/data/held_writes.h"
+#include "transport/data/lost_chunks.h"
+#include "transport/data/message_cutter.h"
 #include "transport/data/observed_work.h"
 #include "transport/data/outgoing_message.h"
 #include "transport/data/spread_pairs.h"
@@ -23,17 +24,11 @@ struct SpreadOwner {
   Comm* comm;
   RailTables* tables;
   SendRequests* requests;
-  ObservedWork* observed;     // null: nobody observes
-  uint64_t sequence_base;     // wire::EndPoint's
-  size_t max_write_bytes;     // the ports' largest message
-  size_t separate_end_above;  // larger messages end in a write of their own (adaptive routing)
-  bool split_data_on_qps;     // each message is split over all QPs at least
+  ObservedWork* observed;  // null: nobody observes
+  uint64_t sequence_base;  // wire::EndPoint's
+  MessageLimits limits;
 };
 
-// Exactly once: a pair that fails is not used before both ends have moved its QP to ERROR and the
-// receiver has stated how many chunks arrived over it (PairNews::kAgreed). Those are complete, and
-// only the others are posted again. docs/wire-protocol.md has the rules.
-//
 // A healthy connection allocates nothing, takes no lock and makes no system call but for the
 // clock's, which needs none on Linux. Where only one path is active and others stand by, as with
 // most connections of a server of several HCAs, it does not look at the clock either.
@@ -70,44 +65,29 @@ class SpreadSends final : public SpreadPath {
   [[gnu::noinline]] bool progress();
   // The connection has failed: what is observed ends. Returns false.
   [[gnu::cold]] bool end_observation();
-  const SpreadPairs& pairs() const { return pairs_; }
 
  private:
   using Time = RailLoad::Time;
 
-  const wire::ClearToSend& slot(uint64_t buffer) const {
-    return tables_->ring[wire::slot_of(buffer)];
-  }
   Time now() const { return connection_.options().now(); }
 
   // ---- sending
-  Chunking cut(const Send& send) const;
-  OutgoingMessage make_message(const Send& send, const Chunking& chunks) const;
-  OutgoingMessage message_of(Request& request) const;
   [[gnu::always_inline]] static void fill(Request* request, const Send& send, uint32_t chunks);
-  uint32_t work_requests_for(const OutgoingMessage& message, size_t bytes) const;
-  SentChunk chunk_at(const OutgoingMessage& message, size_t from) const;
   void post_all(const OutgoingMessage& message, Time now);
   void post_chunk(const OutgoingMessage& message, const SentChunk& chunk, uint32_t pair, Time now);
-  ChunkEnd end_of(const SpreadPair& pair, uint64_t number, const OutgoingMessage& message) const;
   [[gnu::cold]] bool on_refused(uint32_t pair, int err);
   void report(const OutgoingMessage& message, size_t bytes, uint32_t pair);
-  bool went_on(Request** request) const;
-  [[gnu::cold]] bool fail_too_large(size_t bytes, size_t most);
 
   // ---- completions
   // progress() on all rails. Also takes the news of the recovery, and posts what waits for room.
   [[gnu::noinline]] bool progress_fully();
   [[gnu::noinline]] bool take(const ibv_wc* completions, int count);
-  bool may_be_quiet() const { return pairs_.only_active_path_in_use() && waiting_.empty(); }
+  bool may_be_quiet() const { return pairs_.only_active_path_in_use() && lost_.empty(); }
   void look_if_quiet(bool may_be);
   void poll();
-  [[gnu::cold]] void report_late_paths();
   bool on_success(const WorkId& id, Time now);  // false: the connection has failed
   bool acknowledge_up_to(const WorkId& id, Time now);
   [[gnu::always_inline]] void acknowledge_oldest(SpreadPair& pair, Time now);
-  [[gnu::always_inline]] static void count_acknowledged(SpreadPair& pair, size_t bytes);
-  [[gnu::always_inline]] void acknowledge_whole(SpreadPair& pair, Request* request);
   [[gnu::always_inline]] void complete(const SentChunk& chunk);
   [[gnu::cold]] void complete_observed(const SentChunk& chunk);
 
@@ -115,11 +95,7 @@ class SpreadSends final : public SpreadPath {
   [[gnu::cold]] void take_news();
   [[gnu::cold]] void lose(uint32_t pair);
   [[gnu::cold]] void agree(const PairNews& news);
-  [[gnu::cold]] bool check_arrived(const PairNews& news);
-  [[gnu::cold]] FailedWork count_failure(SentChunk& chunk);
-  [[gnu::cold]] void move_chunks(Time now);
-  [[gnu::cold]] bool move_chunk(const SentChunk& chunk, Time now);
-  bool still_fits(const OutgoingMessage& message, const SentChunk& chunk);
+  [[gnu::cold]] void send_again(Time now);
 
   Connection& connection_;
   PeerLink& link_;
@@ -128,16 +104,13 @@ class SpreadSends final : public SpreadPath {
   ObservedWork* observed_;
   Recovery& recovery_;
   const uint64_t sequence_base_;
-  const size_t max_write_bytes_;
-  const size_t separate_end_above_;
-  const bool split_data_on_qps_;
   SpreadPairs pairs_;
-  SpreadPair* const active_;    // the only one; null where there are several
-  const size_t whole_at_most_;  // messages of at most this many bytes are one chunk of one write
+  SpreadPair* const active_;  // the only one; null where there are several
+  const MessageCutter cutter_;
+  const size_t whole_at_most_;  // MessageCutter::whole_at_most()
   size_t whole_below_ = 0;      // see sends_whole(); 0: it takes none
   HeldWrites held_;             // of the group that is being sent
-  std::vector<Time> failing_since_;  // by request: when a chunk of it failed for the first time
-  std::vector<SentChunk> waiting_;   // that did not arrive over pairs that were lost
+  LostChunks lost_;
 };
 
 inline void SpreadSends::fill(Request* request, const Send& send, uint32_t chunks) {
