@@ -144,7 +144,7 @@ Result<bool> Connector::plan_retry(Error error) {
     return tl::unexpected<Error>(std::move(error));
   }
   ++retries_;
-  comm_->connection().count_retries(Retry::kConnect, 1);
+  watcher_->process_counters().count_retries(Retry::kConnect, 1);
   if (retries_ == kRetriesBeforeWarning) {
     const std::string to = to_string(to_);
     const std::string host = to.substr(0, to.rfind(':'));  // each connection has another port

@@ -20,15 +20,15 @@ constexpr std::chrono::seconds kLocalWork{3};
 // How long the HCA is waited for to state its addresses. Firmware may not answer.
 constexpr std::chrono::milliseconds kAddressPatience{500};
 
-}  // namespace
-
 // Why a failure that another rail could have survived ends the connection; "" for other failures.
-std::string Connection::no_failover_text(ibv_wc_status status) const {
-  const bool is_peers_choice = peer_declines_recovery_ && !recovers();
+std::string no_failover_text(const ConnectionEnd& end, ibv_wc_status status) {
+  const bool is_peers_choice = end.peer_declines_recovery && !end.recovers();
   if (!is_peers_choice || classify_failure(status) == FailureClass::kConnectionLost) return "";
-  return std::string("; it did not fail over, as failover is off on ") + peer_.host +
+  return std::string("; it did not fail over, as failover is off on ") + end.peer.host +
          " (GDR_NCCL_FAILOVER=0, or little memory to lock)";
 }
+
+}  // namespace
 
 void Connection::fail_completion(const ibv_wc& wc) {
   failed_here_ = true;
@@ -38,12 +38,13 @@ void Connection::fail_completion(const ibv_wc& wc) {
   const bool is_probe = decode_work_id(wc.wr_id).kind == WorkKind::kProbe;
   std::string what = is_probe ? kProbeFailed : "";
   what += "work completion " + name + " (status " + std::to_string(wc.status) + ", vendor_err " +
-          hex(wc.vendor_err) + ", qp " + hex(wc.qp_num) + ")" + no_failover_text(wc.status) + ". " +
-          verbs::wc_status_hint(wc.status, !sends_);
+          hex(wc.vendor_err) + ", qp " + hex(wc.qp_num) + ")" + no_failover_text(end_, wc.status) +
+          ". " + verbs::wc_status_hint(wc.status, !end_.sends);
   if (!failed()) return fail(Code::kRemote, what);
   // An event at the other end was reported first. It does not say what this completion does.
   if (link_->failure().text.find(name) != std::string::npos) return;
-  watcher_->failures().warn_once(name + " with " + to_string(link_->peer()), text() + ": " + what);
+  end_.watcher->failures().warn_once(name + " with " + to_string(link_->peer()),
+                                     text() + ": " + what);
 }
 
 bool Connection::on_failed_post(const QueuePair& pair, uint32_t epoch, const char* what, int err) {
@@ -105,7 +106,7 @@ bool Connection::may_finish_local_work() {
 Code Connection::surface_failure() {
   Error error = link_->failure();
   if (!std::exchange(surfaced_, true)) {
-    watcher_->log_failure(*link_);
+    end_.watcher->log_failure(*link_);
     warn_of_changed_addresses();
     log_moved_counters();
   }
@@ -116,17 +117,17 @@ Code Connection::surface_failure() {
 // one (PairStatement::address), and the warning of the loss names the former one. Before the call
 // returns, as NCCL may end the process then.
 void Connection::warn_of_changed_addresses() const {
-  if (recovers() || link_->peer_gone()) return;
-  for (const RailEnd& rail : rails_) {
-    (void)watcher_->check_address(rail.device(), rail.address()).wait_for(kAddressPatience);
+  if (end_.recovers() || link_->peer_gone()) return;
+  for (const RailEnd& rail : end_.rails) {
+    (void)end_.watcher->check_address(rail.device(), rail.address()).wait_for(kAddressPatience);
   }
 }
 
 // As above.
 void Connection::log_moved_counters() const {
   std::vector<std::string> ports;
-  for (const RailEnd& rail : rails_) ports.push_back(to_string(rail.device()));
-  for (const std::string& text : watcher_->moved_counters().read_now(ports)) {
+  for (const RailEnd& rail : end_.rails) ports.push_back(to_string(rail.device()));
+  for (const std::string& text : end_.watcher->moved_counters().read_now(ports)) {
     GDR_WARN("%s", text.c_str());
   }
 }

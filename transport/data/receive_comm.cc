@@ -5,13 +5,14 @@
 namespace gdr::transport {
 
 void ReceiveComm::keep_link(FrameChannel channel, bool direct) {
-  connection_.drop_unused();
+  set_up_->drop_unused();
   connection_.make_recovery(tables_, receives_each_);
   for (const ShortQueue& queue : short_queues_) {
     if (queue.pair >= connection_.rails().pair_count()) continue;  // it was dropped
     connection_.recovery()->arrivals(queue.pair).count_receives(queue.posted - receives_each_);
   }
-  connection_.keep_link(std::move(channel), "receiver", direct);
+  connection_.keep_link(*set_up_, std::move(channel), direct);
+  set_up_.reset();
   spread_ = std::make_unique<SpreadReceives>(connection_, announcements_, slots_,
                                              std::exchange(flush_, {}), of_sender_);
 }

@@ -8,6 +8,7 @@
 
 #include "transport/data/clear_to_send_writer.h"
 #include "transport/data/connection.h"
+#include "transport/data/connection_set_up.h"
 #include "transport/data/flush.h"
 #include "transport/data/receive_slots.h"
 #include "transport/data/request.h"
@@ -91,8 +92,7 @@ class ReceiveComm : public Comm {
   // clear-to-send, its traffic class.
   ServiceClass service_class() const;
   static Result<std::unique_ptr<ReceiveComm>> create(std::unique_ptr<ReceiveComm> comm,
-                                                     const EndRails& rails,
-                                                     const Connection::Planner& plan);
+                                                     const EndRails& rails, const Planner& plan);
   Status create_flushes();
   void post_all_receives();
   Status exclude_pairs_without_receives();
@@ -108,6 +108,8 @@ class ReceiveComm : public Comm {
     int posted;  // receives
   };
 
+  std::unique_ptr<ConnectionSetUp> set_up_ =
+      std::make_unique<ConnectionSetUp>(connection_.end());  // up to keep_link()
   // Behind what Connection::poll() reads: what the test of a receive reads beside that.
   RequestPool<kReceives> receives_{this, RequestKind::kReceive};
   RailTables tables_;

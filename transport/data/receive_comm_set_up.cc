@@ -54,9 +54,9 @@ Result<std::unique_ptr<ReceiveComm>> ReceiveComm::create(
   std::unique_ptr<ReceiveComm> comm(new ReceiveComm(std::move(options), watcher));
   const bool recovers =
       comm->connection_.options().failover && (sender.flags & wire::kEndRecovers) != 0;
-  if (recovers) comm->connection_.offer_recovery();
+  if (recovers) comm->connection_.end().offers_recovery = true;
   if (!recovers && comm->connection_.options().failover && rails.size() > 1) {
-    comm->connection_.note_peer_without_recovery(sender.host);
+    comm->connection_.end().note_peer_without_recovery(sender.host);
   }
   const auto plan = [recovers, &sender](const EndRails& some, bool lean) {
     const size_t standby = recovers ? some.standby.size() : 0;
@@ -70,19 +70,19 @@ Result<std::unique_ptr<ReceiveComm>> ReceiveComm::create(
 
 Result<std::unique_ptr<ReceiveComm>> ReceiveComm::create(std::unique_ptr<ReceiveComm> comm,
                                                          const EndRails& rails,
-                                                         const Connection::Planner& plan) {
+                                                         const Planner& plan) {
   RailSpec spec;
   spec.depths = QueueDepths{ClearToSendWriter::kQueueDepth, comm->receives_each_,
                             ClearToSendWriter::kInlineBytes};
   spec.extra_completions = kFlushes;
   QueueDepths least = spec.depths;
   least.receive = kReceiveDepthOfOne;
-  Result<RailTables> tables = comm->connection_.add_rails(rails, plan, &spec, least);
+  Result<RailTables> tables = comm->set_up_->add_rails(rails, plan, &spec, least);
   if (!tables) return forward_error(tables);
   comm->receives_each_ = spec.depths.receive;
   comm->tables_ = std::move(*tables);
   comm->slots_.observe(ObservedWork::create(comm->connection_.options().observer, wire::kSlots, 1));
-  Result<bool> prepared = comm->connection_.change_states();
+  Result<bool> prepared = comm->set_up_->change_states();
   if (!prepared) return forward_error(prepared);
   if (*prepared) comm->post_all_receives();
   return comm;
@@ -93,24 +93,25 @@ Status ReceiveComm::create_flushes() {
   const RailSet& rails = connection_.rails();
   if (options.flush_disabled) return {};
   for (uint32_t rail = 0; rail < rails.size(); ++rail) {
-    if (!connection_.uses(rail) || !may_register_gpu_memory(*rails[rail].device().hca)) continue;
-    if (connection_.stands_by(rail)) {
+    if (!connection_.end().uses(rail) || !may_register_gpu_memory(*rails[rail].device().hca))
+      continue;
+    if (connection_.end().stands_by(rail)) {
       flush_.emplace_back(rail, kFlushes);  // its QP is made when data has come over the rail
       continue;
     }
     Result<Flush> flush = Flush::create(rails[rail], rail, kFlushes);
-    while (!flush && (connection_.give_up_standby(rails[rail].device(), flush.error()) ||
-                      connection_.make_room(rails[rail].device(), flush.error()))) {
+    while (!flush && (set_up_->give_up_standby(rails[rail].device(), flush.error()) ||
+                      connection_.end().room.make_room(rails[rail].device(), flush.error()))) {
       flush = Flush::create(rails[rail], rail, kFlushes);
     }
-    if (!flush && connection_.recovers()) {
-      Status status = connection_.leave_out_rail(rail, flush.error());
+    if (!flush && connection_.end().recovers()) {
+      Status status = set_up_->excluded().exclude_rail(rail, flush.error());
       if (!status) return status;
       continue;
     }
     if (!flush) return forward_error(flush);
-    flush->connect(rails[rail], of_sender_, options, connection_.recovers(),
-                   &connection_.state_changes());
+    flush->connect(rails[rail], of_sender_, options, connection_.end().recovers(),
+                   &set_up_->state_changes());
     flush_.push_back(std::move(*flush));
   }
   return {};
@@ -132,7 +133,8 @@ void ReceiveComm::post_all_receives() {
 Status ReceiveComm::exclude_pairs_without_receives() {
   for (const ShortQueue& queue : short_queues_) {
     Error error{Code::kSystem, "posting receives on a new QP failed"};
-    if (Status status = connection_.exclude(queue.pair, std::move(error)); !status) return status;
+    if (Status status = set_up_->excluded().exclude(queue.pair, std::move(error)); !status)
+      return status;
   }
   return {};
 }
@@ -150,23 +152,23 @@ wire::EndPoint ReceiveComm::end_point(const wire::Secret& secret) const {
   end.sequence_base = connection_.peer().sequence_base;
   end.service_level = service_class().service_level;
   end.traffic_class = service_class().traffic_class;
-  connection_.describe(secret, &end);
+  connection_.end().describe(secret, &end);
   tables_.describe(&end);
   return end;
 }
 
 Result<bool> ReceiveComm::connect(const wire::EndPoint& sender) {
-  if (Status status = connection_.accept_peer(sender); !status) return forward_error(status);
+  if (Status status = set_up_->accept_peer(sender); !status) return forward_error(status);
   of_sender_ = {sender.service_level, sender.traffic_class};
-  connection_.begin_connecting(service_class());
+  set_up_->begin_connecting(service_class());
   if (Status status = create_flushes(); !status) return forward_error(status);
   return connect_step();
 }
 
 Result<bool> ReceiveComm::connect_step() {
-  Result<bool> connected = connection_.change_states();
+  Result<bool> connected = set_up_->change_states();
   if (!connected || !*connected) return connected;
-  if (Status status = connection_.query_accepted_ece(); !status) return forward_error(status);
+  if (Status status = set_up_->query_accepted_ece(); !status) return forward_error(status);
   if (!receives_posted_) post_all_receives();
   if (Status status = exclude_pairs_without_receives(); !status) return forward_error(status);
   return true;

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "transport/data/connection.h"
+#include "transport/data/connection_set_up.h"
 #include "transport/data/observed_work.h"
 #include "transport/data/outgoing_message.h"
 #include "transport/data/request.h"
@@ -48,8 +49,8 @@ class SendComm : public Comm {
   // Takes the receiver's kReply and connects the QPs. Returns whether they are connected, so that
   // clear-to-send may be written here; false: call connect_step() until it returns true.
   Result<bool> connect(const wire::EndPoint& receiver);
-  Result<bool> connect_step() { return connection_.change_states(); }
-  // Connection::keep_link, after Connection::drop_unused.
+  Result<bool> connect_step() { return set_up_->change_states(); }
+  // Connection::keep_link.
   void keep_link(FrameChannel channel, bool direct = false);
 
   // The connection and how messages are spread over its QPs, for the log.
@@ -92,6 +93,8 @@ class SendComm : public Comm {
   bool send(Send send, int tag, Request** request);
   [[gnu::cold]] bool accepts(const Send& send);
 
+  std::unique_ptr<ConnectionSetUp> set_up_ =
+      std::make_unique<ConnectionSetUp>(connection_.end());  // up to keep_link()
   RailTables tables_;
   bool prepared_ = false;
   int send_entries_ = 0;  // of each send queue

@@ -47,7 +47,7 @@ Result<std::unique_ptr<SendComm>> SendComm::create(const EndRails& rails,
   std::unique_ptr<SendComm> comm(new SendComm(options, watcher));
   if (!options->failover) peer = {};
   if (options->failover && (rails.size() > 1 || peer.has_spare())) {
-    comm->connection_.offer_recovery();
+    comm->connection_.end().offers_recovery = true;
   }
   const bool separate_ends =
       options->adaptive_routing.value_or(!rails.active.front().state.ethernet);
@@ -63,11 +63,11 @@ Result<std::unique_ptr<SendComm>> SendComm::create(const EndRails& rails,
   spec.depths = QueueDepths{send_depth(has_many_pairs, rails), 1, kInlineBytes};
   spec.posts_receives = false;
   Result<RailTables> tables =
-      comm->connection_.add_rails(rails, plan, &spec, QueueDepths{least, 1, kInlineBytes});
+      comm->set_up_->add_rails(rails, plan, &spec, QueueDepths{least, 1, kInlineBytes});
   if (!tables) return forward_error(tables);
   comm->send_entries_ = spec.depths.send;
   comm->tables_ = std::move(*tables);
-  comm->limits_.max_write_bytes = comm->connection_.max_write_bytes();
+  comm->limits_.max_write_bytes = comm->connection_.end().max_write_bytes();
   if (separate_ends) comm->limits_.separate_end_above = options->adaptive_routing_threshold;
   comm->limits_.split_data_on_qps = options->split_data_on_qps;
   if (Result<bool> prepared = comm->prepare(); !prepared) return forward_error(prepared);
@@ -76,9 +76,9 @@ Result<std::unique_ptr<SendComm>> SendComm::create(const EndRails& rails,
 
 Result<bool> SendComm::prepare() {
   if (prepared_) return true;
-  Result<bool> changed = connection_.change_states();
+  Result<bool> changed = set_up_->change_states();
   if (!changed || !*changed) return changed;
-  connection_.query_ece_offers();
+  set_up_->query_ece_offers();
   prepared_ = true;
   return true;
 }
@@ -93,21 +93,22 @@ wire::EndPoint SendComm::end_point(const wire::Secret& secret) const {
   end.sequence_base = sequence_base_;
   end.service_level = service_class().service_level;
   end.traffic_class = service_class().traffic_class;
-  connection_.describe(secret, &end);
+  connection_.end().describe(secret, &end);
   tables_.describe(&end);
   return end;
 }
 
 Result<bool> SendComm::connect(const wire::EndPoint& receiver) {
-  if (Status status = connection_.accept_peer(receiver); !status) return forward_error(status);
-  connection_.begin_connecting(service_class());
+  if (Status status = set_up_->accept_peer(receiver); !status) return forward_error(status);
+  set_up_->begin_connecting(service_class());
   return connect_step();
 }
 
 void SendComm::keep_link(FrameChannel channel, bool direct) {
-  connection_.drop_unused();
+  set_up_->drop_unused();
   connection_.make_recovery(tables_, /*receives=*/0);
-  connection_.keep_link(std::move(channel), "sender", direct);
+  connection_.keep_link(*set_up_, std::move(channel), direct);
+  set_up_.reset();
   const SpreadOwner owner{
       .comm = this,
       .tables = &tables_,
@@ -125,7 +126,7 @@ std::string SendComm::text() const {
       connection_.text() + ", " + std::to_string(connection_.rails().pair_count()) + " QP(s)";
   const bool several = connection_.rails().active_count() > 1;
   if (several && limits_.split_data_on_qps) text += ", messages split over them";
-  text += connection_.ece_text();
+  text += connection_.end().ece->text();
   if (limits_.separate_end_above == std::numeric_limits<size_t>::max()) return text;
   return text + ", adaptive routing above " + std::to_string(limits_.separate_end_above) + " bytes";
 }

@@ -82,7 +82,7 @@ bool SpreadFlushes::reconnect(Rail& rail) const {
   const RailEnd& end = connection_.rails()[rail.flush.rail()];
   Status connected = rail.flush.reconnect(end, service_, connection_.options());
   if (!connected) {
-    (void)connection_.make_room(end.device(), connected.error(), /*waits=*/false);
+    (void)connection_.end().room.make_room(end.device(), connected.error(), /*waits=*/false);
     connected = rail.flush.reconnect(end, service_, connection_.options());
   }
   if (connected) return true;
@@ -128,7 +128,7 @@ void SpreadFlushes::on_failed_read(const ibv_wc& wc) {
 
 // Counts a failure.
 bool SpreadFlushes::fails_everywhere(Outstanding& flush) {
-  if (!connection_.recovers()) return true;
+  if (!connection_.end().recovers()) return true;
   const auto now = connection_.options().now();
   if (flush.failures++ == 0) flush.failing_since = now;
   const FailedWork failed{.failures = flush.failures, .failing_for = now - flush.failing_since};

@@ -114,7 +114,7 @@ TEST(EceAgreement, SenderAnswersQueriesAndCanSetNone_ConnectsWithoutEce) {
   pair.connect_receiver();
   pair.verbs.fail_call(Call::kSetEce, EOPNOTSUPP);
   EXPECT_TRUE(pair.sender->connect(end_of(*pair.receiver)).value());
-  EXPECT_EQ(pair.sender->connection().ece_text(), "");
+  EXPECT_EQ(pair.sender->connection().end().ece->text(), "");
 }
 
 TEST(EceAgreement, ReceiverCannotQueryWhatWasAccepted_IsAnErrorWithTheFix) {

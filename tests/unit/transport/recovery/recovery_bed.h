@@ -11,6 +11,7 @@
 
 #include "tests/unit/transport/comm_pair.h"
 #include "transport/data/connection.h"
+#include "transport/data/connection_set_up.h"
 #include "transport/pairs/rail_tables.h"
 #include "transport/recovery/recovery.h"
 #include "transport/recovery/slow_paths.h"
@@ -25,44 +26,44 @@ struct RecoveringEnd {
       : options(shared(fabric.options.connection)),
         end(which),
         connection(options, fabric.watcher.get(), which == PairEnd::kSender) {
-    connection.offer_recovery();
+    connection.end().offers_recovery = true;
   }
 
-  void add(const EndRails& rails, const Connection::Planner& plan) {
+  void add(const EndRails& rails, const Planner& plan) {
     RailSpec spec;
     spec.depths = QueueDepths{16, kReceives, 0};
-    tables.emplace(connection.add_rails(rails, plan, &spec, spec.depths).value());
-    EXPECT_TRUE(connection.change_states().value());
+    tables.emplace(set_up.add_rails(rails, plan, &spec, spec.depths).value());
+    EXPECT_TRUE(set_up.change_states().value());
   }
   wire::EndPoint described() const {
     wire::EndPoint point{};
-    connection.describe(kSecret, &point);
+    connection.end().describe(kSecret, &point);
     tables->describe(&point);
     return point;
   }
   void connect(const wire::EndPoint& peer) {
-    ASSERT_TRUE(connection.accept_peer(peer));
-    connection.begin_connecting({});
-    ASSERT_TRUE(connection.change_states().value());
+    ASSERT_TRUE(set_up.accept_peer(peer));
+    set_up.begin_connecting({});
+    ASSERT_TRUE(set_up.change_states().value());
     for (uint32_t i = 0; i < connection.rails().pair_count(); ++i) {
       const uint64_t id = encode(WorkId{WorkKind::kReceive, i, 0, 0});
       EXPECT_EQ(connection.rails().post_receives(i, kReceives, id), kReceives);
     }
   }
   void begin(UniqueFd socket, const std::vector<uint32_t>& not_connected = {}) {
-    PairSetUp set_up{.end = end,
-                     .rails = &connection.rails(),
-                     .tables = &*tables,
-                     .peer = &connection.peer(),
-                     .options = options,
-                     .service = {},
-                     .first_psn = described().first_psn,
-                     .receives = kReceives,
-                     .before_receiving = [this](size_t) { return while_reviving; },
-                     .unreachable = &unreachable,
-                     .host = described().host};
+    PairSetUp of_pairs{.end = end,
+                       .rails = &connection.rails(),
+                       .tables = &*tables,
+                       .peer = &connection.peer(),
+                       .options = options,
+                       .service = {},
+                       .first_psn = described().first_psn,
+                       .receives = kReceives,
+                       .before_receiving = [this](size_t) { return while_reviving; },
+                       .unreachable = &unreachable,
+                       .host = described().host};
     recovery.emplace(
-        PairIo(std::move(set_up)), true,
+        PairIo(std::move(of_pairs)), true,
         RecoveryHooks{[this] { ++wakes; }, [this](const RailLoss& loss) { log_loss(loss); },
                       [this](const std::string& port, const std::string& peer) {
                         returns.push_back(port + " <-> " + peer);
@@ -136,6 +137,7 @@ struct RecoveringEnd {
   std::shared_ptr<const ConnectionOptions> options;
   PairEnd end;
   Connection connection;
+  ConnectionSetUp set_up{connection.end()};
   std::optional<RailTables> tables;
   UnreachablePaths unreachable;
   std::optional<Recovery> recovery;
