@@ -9,17 +9,6 @@ namespace {
 
 using fake_verbs::Call;
 
-TEST(GroupedSends, WholeGroup_EachMessageIsAChunkOfTheRail) {
-  GroupsWithStandby test;
-  const auto& chunks = test.pair.recovery_of(*test.pair.sender).counters(0).chunks;
-  const uint64_t before = chunks.load();
-  Request* receive = test.irecv(8);
-  test.isend_up_to(8);
-  EXPECT_EQ(test.posted(0).size(), 8u);
-  EXPECT_TRUE(test.all_arrive(receive));
-  EXPECT_EQ(chunks.load() - before, 8u);
-}
-
 // What is held occupies the queue: its 119 entries take 59 messages of two requests each.
 TEST(GroupedSends, SendQueueIsFullOfHeldWrites_NextMessageWaits) {
   GroupsWithStandby test(adaptive_options());

@@ -1,4 +1,4 @@
-// Groups on the two kinds of connection that chain their messages.
+// Groups on a connection that chains their messages.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +12,7 @@
 
 namespace gdr::transport {
 
-// The messages of a grouped receive, of kBytes each, whose tags count from 0. Pair: CommPair, or
-// one of several rails.
+// The messages of a grouped receive, of kBytes each, whose tags count from 0.
 template <class Pair>
 struct GroupedMessages {
   static constexpr size_t kBytes = 100;  // more than are sent inline
@@ -94,25 +93,8 @@ struct GroupedMessages {
   }
 };
 
-// One rail, and no recovery.
-struct GroupsOfOneRail : GroupedMessages<CommPair> {
-  static constexpr char kName[] = "OneRail";
-
-  explicit GroupsOfOneRail(const TransportOptions& options = test_options())
-      : GroupedMessages(options), sender_end_(end_of(*pair.sender)) {}
-
-  // What was posted on the sender's QPs, which may be gone.
-  std::vector<fake_verbs::Posted> posted() { return pair.posted_by(sender_end_); }
-  void exchange() { pair.exchange(2); }
-
- private:
-  wire::EndPoint sender_end_;
-};
-
 // One active rail and one that stands by, and nothing to do for the recovery.
 struct GroupsWithStandby : GroupedMessages<SpreadRails> {
-  static constexpr char kName[] = "WithStandby";
-
   explicit GroupsWithStandby(const TransportOptions& options = test_options(),
                              const RailHcas& hcas = {})
       : GroupedMessages(1, 1, options, local_socket_pair(), hcas) {
@@ -131,7 +113,6 @@ struct GroupsWithStandby : GroupedMessages<SpreadRails> {
     });
     return some;
   }
-  void exchange() { pair.exchange({8, 1 << 20}); }
 };
 
 }  // namespace gdr::transport

@@ -2,7 +2,6 @@
 #include "transport/data/held_writes.h"
 
 #include "tests/unit/transport/data/held_groups.h"
-#include "tests/unit/transport/recording_observer.h"
 
 namespace gdr::transport {
 namespace {
@@ -82,7 +81,7 @@ TEST(HeldGroups, ManyGroupsAndSingleReceives_EveryRequestCompletesOnce) {
     ASSERT_TRUE(test.all_arrive(receive)) << i;
   }
   EXPECT_EQ(test.link().completed() - before, 12u * 36 + 10);
-  test.exchange();
+  test.pair.exchange({8, 1 << 20});
 }
 
 TEST(HeldGroups, SeparateEnds_AreInTheChainBehindTheirData) {
@@ -164,55 +163,16 @@ TEST(HeldGroups, Close_WhatIsHeldIsNotPosted) {
   EXPECT_TRUE(test.posted().empty());
 }
 
-TEST(HeldGroups, ObservedGroup_EventsStartInIsendAndEndWithTheChain) {
-  RecordingObserver recorder;
-  GroupsWithStandby test(recorder.options());
-  Request* receive = test.irecv(8);
-  int parent = 0;
-  for (int tag = 0; tag < 8; ++tag) {
-    ASSERT_NO_FATAL_FAILURE(test.isend_observed(tag, &parent));
-    ASSERT_EQ(recorder.events.size(), static_cast<size_t>(tag) + 1);
-    EXPECT_EQ(recorder.events.back().completions, 0);
-  }
-  const auto posted = test.posted();
-  ASSERT_EQ(posted.size(), 8u);
-  EXPECT_EQ(posted.front().doorbell, posted.back().doorbell);
-  EXPECT_TRUE(test.all_arrive(receive));
-  EXPECT_TRUE(recorder.each_completed_once());
-}
-
-// ---- a work request fails, and nothing recovers
-
+// Nothing recovers.
 TEST(HeldWrites, PostFailsInTheMiddleOfAChain_FailsTheConnection) {
-  GroupsOfOneRail test;
+  GroupedMessages<CommPair> test;
   ASSERT_NE(test.irecv(8), nullptr);
   test.isend_up_to(7);
   test.pair.verbs.fail_call(fake_verbs::Call::kPostSend, ENOMEM, /*skip=*/3);
   Request* last = nullptr;
-  EXPECT_FALSE(test.pair.sender->isend(test.from.data(), GroupsOfOneRail::kBytes, 7,
-                                       *test.from.memory, &last));
+  EXPECT_FALSE(test.pair.sender->isend(test.from.data(), test.kBytes, 7, *test.from.memory, &last));
   EXPECT_EQ(last, nullptr);
-  EXPECT_EQ(test.posted().size(), 3u);
   EXPECT_TRUE(contains(failure_of(*test.pair.sender).text, "posting a send"));
-  test.expect_all_failed();
-}
-
-TEST(HeldWrites, PostFailsAtAPoll_FailsTheConnection) {
-  GroupsOfOneRail test;
-  ASSERT_NE(test.irecv(8), nullptr);
-  test.isend_up_to(2);
-  test.pair.verbs.fail_call(fake_verbs::Call::kPostSend, ENOMEM, /*skip=*/1);
-  EXPECT_TRUE(test_once(test.sends[0]).alive);
-  EXPECT_FALSE(test_once(test.sends[0]).alive);
-  test.expect_all_failed();
-}
-
-// An unsignalled write that fails has a completion all the same.
-TEST(HeldWrites, WriteFailsInTheMiddleOfAChain_FailsTheConnection) {
-  GroupsOfOneRail test;
-  ASSERT_NE(test.irecv(8), nullptr);
-  test.pair.verbs.fail_transfer(IBV_WC_REM_ACCESS_ERR, /*skip=*/3);
-  test.isend_up_to(8);
   test.expect_all_failed();
 }
 

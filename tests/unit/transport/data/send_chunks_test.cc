@@ -184,28 +184,6 @@ TEST(SendChunks, RoutingThresholdSplitAndPort_DecideHowManyWritesThereAre) {
   }
 }
 
-// Each of its chunks takes an entry: the 247 that are not the recovery's have room for 15 messages
-// of 16 chunks.
-TEST(SendChunks, LargeMessages_AsManyAsTheSendQueueHasRoomFor) {
-  BufferedPair pair(16 * kPortsMost, test_options(), kPortsMost);
-  std::vector<Request*> receives;
-  for (int i = 0; i < 16; ++i) receives.push_back(pair.irecv(pair.to));
-  EXPECT_TRUE(pair.receiver->progress());
-  pair.verbs.hold();
-  std::vector<Request*> sends;
-  for (int i = 0; i < 15; ++i) {
-    sends.push_back(pair.isend(pair.from));
-    ASSERT_NE(sends.back(), nullptr) << i;
-  }
-  EXPECT_EQ(pair.isend(pair.from), nullptr);
-  pair.verbs.release();
-  for (Request* send : sends) EXPECT_TRUE(finish(send).done);
-  Request* last = pair.isend(pair.from);
-  ASSERT_NE(last, nullptr);
-  EXPECT_TRUE(finish(last).done);
-  for (Request* receive : receives) EXPECT_TRUE(finish(receive).done);
-}
-
 // 32 bits would hold none of its bytes.
 TEST(SendChunks, FourGib_GoesAsAWhole) {
   BufferedPair pair;
@@ -221,15 +199,6 @@ TEST(SendChunks, FourGib_GoesAsAWhole) {
     EXPECT_EQ(posted[i].remote_address, reinterpret_cast<uint64_t>(pair.to.data()) + (i << 30));
     EXPECT_EQ(immediate_of(posted[i]).chunks, 4u);
   }
-}
-
-TEST(SendChunks, MoreWritesThanTheSendQueueHolds_FailsAndNamesTheLimit) {
-  BufferedPair pair(size_t{256} * kPortsMost, test_options(), kPortsMost);
-  pair.irecv(pair.to);
-  EXPECT_TRUE(pair.isend_fails(pair.from));
-  const std::string text = failure_of(*pair.sender).text;
-  EXPECT_TRUE(contains_all(text, {"too many writes of 4096 bytes", "the limit is 247 writes",
-                                  "Fix: set NCCL_BUFFSIZE lower"}));
 }
 
 // What the plugin states as its largest message (maxP2pBytes).
