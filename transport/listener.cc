@@ -181,7 +181,7 @@ Status Listener::answer(const wire::EndPoint& sender) {
       ReceiveComm::create(choose_rails(devices_, rails_, active_gids(sender), *options_),
                           connection_, watcher_, sender);
   if (!comm) return forward_error(comm);
-  Result<bool> connected = (*comm)->connect(sender);
+  Result<bool> connected = (*comm)->set_up().connect(sender);
   if (!connected) return forward_error(connected);
   comm_ = std::move(*comm);
   replied_ = false;
@@ -190,7 +190,7 @@ Status Listener::answer(const wire::EndPoint& sender) {
 }
 
 Result<bool> Listener::connect_queue_pairs() {
-  Result<bool> connected = comm_->connect_step();
+  Result<bool> connected = comm_->set_up().connect_step();
   if (!connected) refuse(connected.error());
   if (connected && *connected) queue_reply();
   return connected;

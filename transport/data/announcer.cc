@@ -73,10 +73,10 @@ std::optional<uint32_t> Announcer::best() const {
   return rank(*best) > 0 ? best : std::nullopt;
 }
 
-// By that the pairs of a rail that the sender avoids are recognised. The slots on their way over
-// the present pair arrive as they are: the sender reads each slot by itself, and none is filled
-// again before its data is here, nor announced again over another pair while this one may still
-// deliver it.
+// How much has arrived over the announcer meanwhile shows whether the sender avoids its rail. The
+// slots on their way over the present pair arrive as they are: the sender reads each slot by
+// itself, and none is filled again before its data is here, nor announced again over another pair
+// while this one may still deliver it.
 void Announcer::follow_data(uint32_t index) {
   ReceivePair& pair = pairs_[index];
   if (!current_ || *current_ == index) return;

@@ -77,7 +77,6 @@ void Connection::make_recovery(RailTables& tables, int receives) {
 }
 
 void Connection::keep_link(ConnectionSetUp& set_up, FrameChannel channel, bool direct) {
-  const bool several = end_.rails.size() > 1;
   PeerLinkOptions link_options{.peer = PeerProcess{end_.peer.host, end_.peer.pid},
                                .reopen = reopen_target(end_, channel, direct),
                                .owner_text = end_.options->owner_text};
@@ -86,13 +85,13 @@ void Connection::keep_link(ConnectionSetUp& set_up, FrameChannel channel, bool d
       recovery->steps().on_statement(statement);
     };
   }
-  if (several) {
+  if (end_.rails.size() > 1) {
+    end_.watcher->rail_totals().open();
     link_options.pairs_text = [recovery = recovery_] {
       const std::string bytes = bytes_text(recovery->rail_use());
       return (bytes.empty() ? "" : ", bytes by rail: " + bytes) + recovery->state_text();
     };
   }
-  if (several) end_.watcher->rail_totals().open();
   link_ = std::make_shared<PeerLink>(std::move(channel), text(), end_.sends ? "sender" : "receiver",
                                      std::move(link_options));
   std::vector<EventSource> sources;

@@ -6,9 +6,9 @@
 #include <cstdio>
 #include <limits>
 
+#include "base/finding.h"
 #include "base/random.h"
 #include "transport/data/outgoing_message.h"
-#include "transport/memory/system_facts.h"
 
 namespace gdr::transport {
 namespace {
@@ -36,7 +36,8 @@ ConnectionEnd::ConnectionEnd(std::shared_ptr<const ConnectionOptions> own, Watch
       watcher(watching),
       sends(is_sender),
       first_psn(static_cast<uint32_t>(random_bits()) & 0xffffff),
-      room(watching) {}
+      sequence_base(is_sender ? random_bits() : 0),
+      room(watching->room()) {}
 
 bool ConnectionEnd::stands_by(uint32_t rail) const {
   for (size_t i = 0; i < rails.pair_count(); ++i) {
@@ -59,15 +60,21 @@ size_t ConnectionEnd::max_write_bytes() const {
   return least;
 }
 
-void ConnectionEnd::describe(const wire::Secret& secret, wire::EndPoint* point) const {
-  point->secret = secret;
-  std::snprintf(point->host, sizeof(point->host), "%s", host_name().c_str());
-  point->pid = static_cast<uint32_t>(getpid());
-  point->first_psn = first_psn;
-  point->tcp_port = watcher->reopen_port();
-  if (offers_recovery) point->flags |= wire::kEndRecovers;
-  rails.describe(point);
-  ece->describe(point);
+wire::EndPoint ConnectionEnd::point(const wire::Secret& secret, const RailTables& tables) const {
+  wire::EndPoint point{};
+  point.secret = secret;
+  std::snprintf(point.host, sizeof(point.host), "%s", host_name().c_str());
+  point.pid = static_cast<uint32_t>(getpid());
+  point.sequence_base = sequence_base;
+  point.service_level = service.service_level;
+  point.traffic_class = service.traffic_class;
+  point.first_psn = first_psn;
+  point.tcp_port = watcher->reopen_port();
+  if (offers_recovery) point.flags |= wire::kEndRecovers;
+  rails.describe(&point);
+  ece->describe(&point);
+  tables.describe(&point);
+  return point;
 }
 
 std::string ConnectionEnd::text() const {

@@ -1,4 +1,4 @@
-// What one end of a connection is: its rails, and what both ends have said of themselves.
+// What one end of a connection is: its rails, and what is known of the peer.
 #pragma once
 
 #include <functional>
@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "base/result.h"
-#include "transport/data/room_requests.h"
 #include "transport/pairs/connection_options.h"
 #include "transport/pairs/ece_agreement.h"
 #include "transport/pairs/rail_set.h"
+#include "transport/pairs/rail_tables.h"
 #include "transport/watch/watcher.h"
 
 namespace gdr::transport {
@@ -30,8 +30,8 @@ struct ConnectionEnd {
   // The most bytes of one RDMA write on any rail of this end, a multiple of wire::kSplitAlignment:
   // the ports' largest message. An RC write's requester is what limits it.
   size_t max_write_bytes() const;
-  // Fills what this end sends in kHello or kReply: secret, host, rails and QPs.
-  void describe(const wire::Secret& secret, wire::EndPoint* point) const;
+  // Returns what this end sends in kHello or kReply.
+  wire::EndPoint point(const wire::Secret& secret, const RailTables& tables) const;
   // "hostA mlx5_0:1 lid 1 qp 0x11 <-> hostB mlx5_3:1 lid 2 qp 0x12". Each rail is named with its
   // first QP; "mlx5_1:1 lid 3 qp 0x13 (standby)".
   std::string text() const;
@@ -51,7 +51,8 @@ struct ConnectionEnd {
   bool peer_declines_recovery = false;  // which this end could have used
   int lacks = 0;                        // errno value with which a rail could not be made at last
   uint32_t first_psn;
-  ServiceClass service;  // of what this end writes
+  ServiceClass service;    // of what this end writes
+  uint64_t sequence_base;  // which the sender chooses: wire::EndPoint's
   RoomRequests room;
   std::unique_ptr<EceAgreement> ece = std::make_unique<EceAgreement>();
   wire::EndPoint peer{};

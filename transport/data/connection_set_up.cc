@@ -24,13 +24,14 @@ Result<RailTables> ConnectionSetUp::add_rails(EndRails rails, const Planner& pla
 Status ConnectionSetUp::accept_peer(const wire::EndPoint& peer) {
   if (Status status = end_.rails.check_peer(peer); !status) return status;
   end_.peer = peer;
+  if (!end_.sends) end_.sequence_base = peer.sequence_base;
   end_.rails.set_peer_rails(peer);
   excluded_.clear();
   if (end_.offers_recovery && !end_.recovers()) end_.note_peer_without_recovery(peer.host);
   for (uint32_t i = 0; i < end_.rails.pair_count(); ++i) {
     // Without recovery it would never carry anything, and could only fail the connection.
     if (!end_.recovers() && end_.rails.pair(i).standby) {
-      excluded_.add_unused(i);
+      (void)excluded_.exclude(i, {});  // as it cannot be spared, there is an error
       continue;
     }
     if (Status status = excluded_.exclude_without_qp(i); !status) return status;
@@ -92,9 +93,8 @@ Status ConnectionSetUp::query_accepted_ece() {
   return {};
 }
 
-void ConnectionSetUp::begin_connecting(ServiceClass service) {
+void ConnectionSetUp::begin_connecting() {
   warn_of_missing_flids();
-  end_.service = service;
   for (uint32_t i = 0; i < end_.rails.pair_count(); ++i) {
     if (is_known_unreachable(i)) {
       (void)excluded_.exclude(i, {Code::kSystem, kUnreachable, ETIMEDOUT});  // never the last
@@ -104,7 +104,7 @@ void ConnectionSetUp::begin_connecting(ServiceClass service) {
     const RailEnd& rail = end_.rails[pair.rail];
     const QueuePairPath path{&rail.address(),        &end_.peer.rail[pair.peer_rail],
                              end_.peer.qp[i].number, end_.first_psn,
-                             end_.peer.first_psn,    service};
+                             end_.peer.first_psn,    end_.service};
     StateChange to_receive = to_ready_to_receive(rail.device(), pair.qp.get(), path);
     StateChange to_send = to_ready_to_send(rail.device(), pair.qp.get(), path, *end_.options);
     to_receive.before = end_.ece_setter(i, /*again=*/false);

@@ -12,7 +12,7 @@
 
 namespace gdr::transport {
 
-// In this order: add_rails(), change_states(), what is sent (ConnectionEnd::describe) and
+// In this order: add_rails(), change_states(), what is sent (ConnectionEnd::point) and
 // accept_peer(), which at the receiver comes first, begin_connecting(), change_states(), and
 // drop_unused().
 class ConnectionSetUp {
@@ -25,18 +25,18 @@ class ConnectionSetUp {
                                const QueueDepths& least);
   // Checks that the peer's end fits ours, and keeps it. The error text names both ends and the fix.
   Status accept_peer(const wire::EndPoint& peer);
-  // Begins to connect all QPs to the peer that accept_peer took. service: of what this end sends.
-  void begin_connecting(ServiceClass service);
+  // Begins to connect all QPs to the peer that accept_peer took, with ConnectionEnd::service.
+  void begin_connecting();
   // The changes of state that this end's QPs have yet to make: to INIT, those of
   // begin_connecting(), and what the owner adds.
   StateChanges& state_changes() { return changes_; }
   // Makes them as far as that is possible without waiting. Returns whether all are made; false:
   // call again.
   Result<bool> change_states();
-  // Sender, with all QPs in INIT: asks the HCAs for the ECE options that describe() then offers.
+  // Sender, with all QPs in INIT: asks the HCAs for the ECE options that the hello then offers.
   void query_ece_offers();
   // Receiver, with all QPs in RTS: asks for those of the sender's options that have been accepted,
-  // which describe() then names. A pair that is excluded has none.
+  // which the reply then names. A pair that is excluded has none.
   Status query_accepted_ece();
   // Destroys a standby pair of this connection for what another part of it lacks, before the peer
   // learns of its QP. Returns whether there was one.

@@ -70,10 +70,6 @@ void ExcludedPairs::log(uint32_t pair, const Error& why, bool warns) const {
           why.text);
 }
 
-void ExcludedPairs::add_unused(uint32_t pair) {
-  excluded_.push_back({pair, {wire::PairReason::kNotConnected}});
-}
-
 void ExcludedPairs::forget(uint32_t pair) {
   std::erase_if(excluded_, [pair](const LostAtStart& lost) { return lost.pair == pair; });
 }

@@ -27,8 +27,6 @@ class ExcludedPairs {
   // fabric need not connect, so that they are used only once a probe has come through, like pairs
   // that return. Without recovery there are no probes.
   void exclude_displaced(const std::vector<uint32_t>& displaced);
-  // Without an error: where nothing is recovered, the pair would never carry anything.
-  void add_unused(uint32_t pair);
   void forget(uint32_t pair);
   void clear() { excluded_.clear(); }
 

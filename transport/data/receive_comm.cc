@@ -4,23 +4,37 @@
 
 namespace gdr::transport {
 
+ReceiveComm::ReceiveComm(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher)
+    : Comm(std::move(options), watcher, /*sends=*/false) {
+  slots_.observe(ObservedWork::create(connection_.options().observer, wire::kSlots, 1));
+}
+
+Result<std::unique_ptr<ReceiveComm>> ReceiveComm::create(
+    const Device& device, std::shared_ptr<const ConnectionOptions> options, Watcher* watcher,
+    int qps) {
+  std::unique_ptr<ReceiveComm> comm(new ReceiveComm(std::move(options), watcher));
+  if (Status made = comm->set_up_->make(device, qps); !made) return forward_error(made);
+  return comm;
+}
+
+Result<std::unique_ptr<ReceiveComm>> ReceiveComm::create(
+    const EndRails& rails, std::shared_ptr<const ConnectionOptions> options, Watcher* watcher,
+    const wire::EndPoint& sender) {
+  std::unique_ptr<ReceiveComm> comm(new ReceiveComm(std::move(options), watcher));
+  if (Status made = comm->set_up_->make(rails, sender); !made) return forward_error(made);
+  return comm;
+}
+
 void ReceiveComm::keep_link(FrameChannel channel, bool direct) {
-  set_up_->drop_unused();
-  connection_.make_recovery(tables_, receives_each_);
-  for (const ShortQueue& queue : short_queues_) {
-    if (queue.pair >= connection_.rails().pair_count()) continue;  // it was dropped
-    connection_.recovery()->arrivals(queue.pair).count_receives(queue.posted - receives_each_);
-  }
-  connection_.keep_link(*set_up_, std::move(channel), direct);
-  set_up_.reset();
+  set_up_->keep_link(std::move(channel), direct);
   spread_ = std::make_unique<SpreadReceives>(connection_, announcements_, slots_,
-                                             std::exchange(flush_, {}), of_sender_);
+                                             set_up_->take_flushes(), set_up_->of_sender());
+  set_up_.reset();
 }
 
 ReceiveComm::~ReceiveComm() {
   connection_.close();
   if (spread_ != nullptr) spread_->flushes().destroy_queue_pairs();
-  for (Flush& flush : flush_) flush.destroy_queue_pair();
 }
 
 template <class Buffers>

@@ -1,5 +1,4 @@
-// The receiving end of a connection. Its data path belongs to one thread. receive_comm_set_up.cc
-// makes and connects it.
+// The receiving end of a connection. Its data path belongs to one thread.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +7,7 @@
 
 #include "transport/data/clear_to_send_writer.h"
 #include "transport/data/connection.h"
-#include "transport/data/connection_set_up.h"
-#include "transport/data/flush.h"
+#include "transport/data/receive_set_up.h"
 #include "transport/data/receive_slots.h"
 #include "transport/data/request.h"
 #include "transport/data/spread_receives.h"
@@ -38,8 +36,8 @@ struct ReceiveArrays {
 // each chunk with a completion here. Nothing arrives that was not asked for, and nothing is copied.
 class ReceiveComm : public Comm {
  public:
-  static constexpr int kReceives = 32;                       // grouped receives in flight
-  static constexpr int kFlushes = SpreadFlushes::kRequests;  // flushes in flight
+  static constexpr int kReceives = ReceiveSetUp::kReceives;  // grouped receives in flight
+  static constexpr int kFlushes = ReceiveSetUp::kFlushes;    // flushes in flight
 
   // Creates this end, on one rail. qps: as many QPs as the sender's kHello names over all of its
   // rails.
@@ -54,12 +52,12 @@ class ReceiveComm : public Comm {
   ~ReceiveComm();
 
   // Returns the body of kReply.
-  wire::EndPoint end_point(const wire::Secret& secret) const;
-  // Takes the sender's kHello, connects the QPs and posts their receives. Returns whether that is
-  // done, so that data may arrive; false: call connect_step() until it returns true.
-  Result<bool> connect(const wire::EndPoint& sender);
-  Result<bool> connect_step();
-  // Connection::keep_link with the QPs of the flushes.
+  wire::EndPoint end_point(const wire::Secret& secret) const {
+    return connection_.end().point(secret, tables_);
+  }
+  // Connects it, up to keep_link().
+  ReceiveSetUp& set_up() { return *set_up_; }
+  // Connection::keep_link. The data path begins.
   void keep_link(FrameChannel channel, bool direct = false);
 
   // Posts a grouped receive of `count` buffers, 1 to wire::kMaxGroup. Returns false when the
@@ -88,14 +86,6 @@ class ReceiveComm : public Comm {
 
  private:
   ReceiveComm(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher);
-  // Of what this end writes: the sender's service level and, unless the user has chosen one for
-  // clear-to-send, its traffic class.
-  ServiceClass service_class() const;
-  static Result<std::unique_ptr<ReceiveComm>> create(std::unique_ptr<ReceiveComm> comm,
-                                                     const EndRails& rails, const Planner& plan);
-  Status create_flushes();
-  void post_all_receives();
-  Status exclude_pairs_without_receives();
   template <class Buffers>
   [[gnu::always_inline]] bool receive_into(const Buffers& buffers, int count, Request** request);
   [[gnu::cold]] bool wait_for_room();
@@ -103,26 +93,15 @@ class ReceiveComm : public Comm {
   [[gnu::cold]] bool fail_too_many_flushes();
   [[gnu::cold]] bool finishes_flushes();
 
-  struct ShortQueue {
-    uint32_t pair;
-    int posted;  // receives
-  };
-
-  std::unique_ptr<ConnectionSetUp> set_up_ =
-      std::make_unique<ConnectionSetUp>(connection_.end());  // up to keep_link()
   // Behind what Connection::poll() reads: what the test of a receive reads beside that.
   RequestPool<kReceives> receives_{this, RequestKind::kReceive};
   RailTables tables_;
-  ServiceClass of_sender_;  // which the data and the flush have
   ClearToSendWriter announcements_{connection_, tables_};
   ReceiveSlots slots_{connection_, tables_, announcements_};
-  // Of the rails whose HCA may register GPU memory, up to keep_link().
-  std::vector<Flush> flush_;
-  int receives_each_ = 0;                 // posted on each QP
-  bool receives_posted_ = false;          // on all QPs
-  std::vector<ShortQueue> short_queues_;  // pairs whose QP did not take all receives
   RequestPool<kFlushes> flushes_{this, RequestKind::kFlush};
-  std::unique_ptr<SpreadReceives> spread_;  // once keep_link() has been called
+  std::unique_ptr<ReceiveSetUp> set_up_ =
+      std::make_unique<ReceiveSetUp>(connection_, tables_);  // up to keep_link()
+  std::unique_ptr<SpreadReceives> spread_;                   // from then on
 };
 
 }  // namespace gdr::transport

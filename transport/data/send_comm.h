@@ -45,7 +45,9 @@ class SendComm : public Comm {
   // Moves the QPs to INIT. Returns whether they are there; false: call again.
   Result<bool> prepare();
   // Returns the body of kHello. Once prepare() has returned true.
-  wire::EndPoint end_point(const wire::Secret& secret) const;
+  wire::EndPoint end_point(const wire::Secret& secret) const {
+    return connection_.end().point(secret, tables_);
+  }
   // Takes the receiver's kReply and connects the QPs. Returns whether they are connected, so that
   // clear-to-send may be written here; false: call connect_step() until it returns true.
   Result<bool> connect(const wire::EndPoint& receiver);
@@ -75,7 +77,6 @@ class SendComm : public Comm {
 
  private:
   static int send_depth(bool has_many_pairs, const EndRails& rails);
-  ServiceClass service_class() const;  // of what this end writes
 
   SendComm(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher);
   const wire::ClearToSend& slot(uint64_t buffer) const {
@@ -97,10 +98,10 @@ class SendComm : public Comm {
       std::make_unique<ConnectionSetUp>(connection_.end());  // up to keep_link()
   RailTables tables_;
   bool prepared_ = false;
-  int send_entries_ = 0;  // of each send queue
-  uint64_t sequence_base_ = 0;
-  uint64_t head_ = 0;    // first buffer of the group that is being served
-  uint32_t served_ = 0;  // bit per buffer of the group: has been sent
+  int send_entries_ = 0;          // of each send queue
+  const uint64_t sequence_base_;  // ConnectionEnd's
+  uint64_t head_ = 0;             // first buffer of the group that is being served
+  uint32_t served_ = 0;           // bit per buffer of the group: has been sent
   int served_count_ = 0;
   MessageLimits limits_;
   SendRequests requests_{this, RequestKind::kSend};

@@ -2,7 +2,6 @@
 #include <string>
 #include <utility>
 
-#include "base/random.h"
 #include "transport/data/outgoing_message.h"
 #include "transport/data/send_comm.h"
 
@@ -33,7 +32,11 @@ int SendComm::send_depth(bool has_many_pairs, const EndRails& rails) {
 }
 
 SendComm::SendComm(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher)
-    : Comm(std::move(options), watcher, /*sends=*/true), sequence_base_(random_bits()) {}
+    : Comm(std::move(options), watcher, /*sends=*/true),
+      sequence_base_(connection_.end().sequence_base) {
+  const ConnectionOptions& of = connection_.options();
+  connection_.end().service = {of.service_level.value_or(0), of.traffic_class.value_or(0)};
+}
 
 Result<std::unique_ptr<SendComm>> SendComm::create(const Device& device,
                                                    std::shared_ptr<const ConnectionOptions> options,
@@ -83,24 +86,9 @@ Result<bool> SendComm::prepare() {
   return true;
 }
 
-ServiceClass SendComm::service_class() const {
-  const ConnectionOptions& options = connection_.options();
-  return {options.service_level.value_or(0), options.traffic_class.value_or(0)};
-}
-
-wire::EndPoint SendComm::end_point(const wire::Secret& secret) const {
-  wire::EndPoint end{};
-  end.sequence_base = sequence_base_;
-  end.service_level = service_class().service_level;
-  end.traffic_class = service_class().traffic_class;
-  connection_.end().describe(secret, &end);
-  tables_.describe(&end);
-  return end;
-}
-
 Result<bool> SendComm::connect(const wire::EndPoint& receiver) {
   if (Status status = set_up_->accept_peer(receiver); !status) return forward_error(status);
-  set_up_->begin_connecting(service_class());
+  set_up_->begin_connecting();
   return connect_step();
 }
 

@@ -35,15 +35,10 @@ struct RecoveringEnd {
     tables.emplace(set_up.add_rails(rails, plan, &spec, spec.depths).value());
     EXPECT_TRUE(set_up.change_states().value());
   }
-  wire::EndPoint described() const {
-    wire::EndPoint point{};
-    connection.end().describe(kSecret, &point);
-    tables->describe(&point);
-    return point;
-  }
+  wire::EndPoint described() const { return connection.end().point(kSecret, *tables); }
   void connect(const wire::EndPoint& peer) {
     ASSERT_TRUE(set_up.accept_peer(peer));
-    set_up.begin_connecting({});
+    set_up.begin_connecting();
     ASSERT_TRUE(set_up.change_states().value());
     for (uint32_t i = 0; i < connection.rails().pair_count(); ++i) {
       const uint64_t id = encode(WorkId{WorkKind::kReceive, i, 0, 0});

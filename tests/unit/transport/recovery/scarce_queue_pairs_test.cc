@@ -45,7 +45,7 @@ TEST_F(ScarceQueuePairs, ReceiverLacksOne_ItsStandbyPairGivesWayForTheFlush) {
   auto other = ReceiveComm::create({receiver_rails.standby, {}}, shared(options.connection),
                                    watcher.get(), end_of(*later));
   ASSERT_TRUE(other) << other.error().text;
-  const Result<bool> connected = (*other)->connect(end_of(*later));
+  const Result<bool> connected = (*other)->set_up().connect(end_of(*later));
   EXPECT_TRUE(connected) << connected.error().text;
   EXPECT_TRUE(contains_all(recovery_of(*receiver).state_text(), {"fake_r1", "errno 12"}));
   exchange({8, 1 << 20});

@@ -262,9 +262,9 @@ TEST_F(UnreachableStandbyTest,
   create_receiver();
   // The pair, the flush of its rail, and the standby pair.
   verbs.fail_call(Call::kModifyToRtr, ETIMEDOUT, /*skip=*/2);
-  EXPECT_TRUE(first->connect(end_of(*sender)).value()) << "at once";
+  EXPECT_TRUE(first->set_up().connect(end_of(*sender)).value()) << "at once";
   EXPECT_EQ(verbs.failures_left(Call::kModifyToRtr), 0);
-  EXPECT_TRUE(second->connect(end_of(*sender)).value());
+  EXPECT_TRUE(second->set_up().connect(end_of(*sender)).value());
   EXPECT_EQ(second->connection().rails().pair(0).qp->state, IBV_QPS_RTS);
   EXPECT_EQ(second->connection().rails().pair(1).qp->state, IBV_QPS_INIT);
   EXPECT_THAT(awaited_warnings(log),
