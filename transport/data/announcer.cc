@@ -15,9 +15,8 @@ uint64_t announcement_id(uint32_t pair, uint32_t epoch) {
 
 }  // namespace
 
-Announcer::Announcer(Connection& connection, ClearToSendWriter& announcements,
-                     const ReceiveSlots& slots, std::vector<ReceivePair>& pairs)
-    : connection_(connection), announcements_(announcements), slots_(slots), pairs_(pairs) {
+Announcer::Announcer(Connection& connection, ReceiveSlots& slots, std::vector<ReceivePair>& pairs)
+    : connection_(connection), announcements_(slots.announcements()), slots_(slots), pairs_(pairs) {
   announcements_.continue_with(announcement_id(0, 0), 0);
 }
 

@@ -40,8 +40,7 @@ struct ReceivePair {
 class Announcer {
  public:
   // All outlive it.
-  Announcer(Connection& connection, ClearToSendWriter& announcements, const ReceiveSlots& slots,
-            std::vector<ReceivePair>& pairs);
+  Announcer(Connection& connection, ReceiveSlots& slots, std::vector<ReceivePair>& pairs);
 
   // A write of clear-to-send is complete.
   void on_written(const WorkId& id);

@@ -27,8 +27,8 @@ Result<std::unique_ptr<ReceiveComm>> ReceiveComm::create(
 
 void ReceiveComm::keep_link(FrameChannel channel, bool direct) {
   set_up_->keep_link(std::move(channel), direct);
-  spread_ = std::make_unique<SpreadReceives>(connection_, announcements_, slots_,
-                                             set_up_->take_flushes(), set_up_->of_sender());
+  spread_ = std::make_unique<SpreadReceives>(connection_, slots_, flushes_, set_up_->take_flushes(),
+                                             set_up_->of_sender());
   set_up_.reset();
 }
 
@@ -40,7 +40,7 @@ ReceiveComm::~ReceiveComm() {
 template <class Buffers>
 inline bool ReceiveComm::receive_into(const Buffers& buffers, int count, Request** request) {
   *request = nullptr;
-  if (!announcements_.has_room() || !slots_.are_free(count)) [[unlikely]]
+  if (!slots_.announcements().has_room() || !slots_.are_free(count)) [[unlikely]]
     return wait_for_room();
   if (connection_.failed()) [[unlikely]]
     return false;
@@ -55,19 +55,19 @@ inline bool ReceiveComm::receive_into(const Buffers& buffers, int count, Request
   int index = 0;
   do {
     const ReceiveBuffer buffer = buffers[index];
-    slots_.fill(buffer, index, taken);
+    slots_.fill(buffer, index, taken, connection_.peer().sequence_base);
     sizes |= buffer.bytes;
   } while (++index < count);
   slots_.advance(count);
   // Before the sender can know of it: PeerLink::is_idle.
   connection_.link().count_posted();
-  if (!announcements_.on_posted(first + count, sizes)) return false;
+  if (!slots_.announcements().on_posted(first + count, sizes)) return false;
   *request = taken;
   return true;
 }
 
 bool ReceiveComm::wait_for_room() {
-  connection_.link().set_awaits_pair(announcements_.is_paused());
+  connection_.link().set_awaits_pair(slots_.announcements().is_paused());
   return progress();
 }
 
@@ -135,13 +135,6 @@ bool ReceiveComm::fail_without_flush() {
                    "memory when the connection was made. Fix: load nvidia-peermem before the job "
                    "starts");
   return false;
-}
-
-// After a failure of the peer: whether flushes are still to be awaited. What they complete counts,
-// as NCCL may need nothing else of the peer.
-bool ReceiveComm::finishes_flushes() {
-  if (is_observed()) slots_.observed()->complete_all();
-  return !flushes_.all_free() && connection_.may_finish_local_work();
 }
 
 }  // namespace gdr::transport

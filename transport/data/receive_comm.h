@@ -53,7 +53,7 @@ class ReceiveComm : public Comm {
 
   // Returns the body of kReply.
   wire::EndPoint end_point(const wire::Secret& secret) const {
-    return connection_.end().point(secret, tables_);
+    return connection_.end().point(secret, slots_.tables());
   }
   // Connects it, up to keep_link().
   ReceiveSetUp& set_up() { return *set_up_; }
@@ -74,7 +74,7 @@ class ReceiveComm : public Comm {
   // Returns false when the connection has failed. A null *request with true: nothing to wait for.
   bool iflush(const ReceiveBuffer* buffers, int count, Request** request);
   // Reads completions. Returns false when the connection has failed.
-  [[gnu::always_inline]] bool progress() { return spread_->progress() || finishes_flushes(); }
+  bool progress() { return spread_->progress(); }
   // Takes back a request that is complete.
   void release(Request* request) {
     if (request->kind == RequestKind::kFlush) {
@@ -91,17 +91,14 @@ class ReceiveComm : public Comm {
   [[gnu::cold]] bool wait_for_room();
   [[gnu::cold]] bool fail_without_flush();
   [[gnu::cold]] bool fail_too_many_flushes();
-  [[gnu::cold]] bool finishes_flushes();
 
   // Behind what Connection::poll() reads: what the test of a receive reads beside that.
   RequestPool<kReceives> receives_{this, RequestKind::kReceive};
-  RailTables tables_;
-  ClearToSendWriter announcements_{connection_, tables_};
-  ReceiveSlots slots_{connection_, tables_, announcements_};
-  RequestPool<kFlushes> flushes_{this, RequestKind::kFlush};
+  ReceiveSlots slots_{connection_};
+  FlushRequests flushes_{this, RequestKind::kFlush};
   std::unique_ptr<ReceiveSetUp> set_up_ =
-      std::make_unique<ReceiveSetUp>(connection_, tables_);  // up to keep_link()
-  std::unique_ptr<SpreadReceives> spread_;                   // from then on
+      std::make_unique<ReceiveSetUp>(connection_, slots_.tables());  // up to keep_link()
+  std::unique_ptr<SpreadReceives> spread_;                           // from then on
 };
 
 }  // namespace gdr::transport

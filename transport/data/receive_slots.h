@@ -27,12 +27,16 @@ struct ReceiveBuffer {
 };
 
 // Nothing arrives that was not asked for: a chunk names its slot, and all of what it states is
-// checked against the receive that waits there.
+// checked against the receive that waits there. Has what announces the slots, so that the data path
+// finds all of it at one address.
 class ReceiveSlots {
  public:
-  // All outlive it.
-  ReceiveSlots(Connection& connection, RailTables& tables, ClearToSendWriter& announcements)
-      : connection_(connection), tables_(tables), announcements_(announcements) {}
+  // Outlives it.
+  explicit ReceiveSlots(Connection& connection) : connection_(connection) {}
+
+  RailTables& tables() { return tables_; }
+  const RailTables& tables() const { return tables_; }
+  ClearToSendWriter& announcements() { return announcements_; }
 
   // The owners of what is observed are slots; null: nobody observes.
   void observe(std::unique_ptr<ObservedWork> observed) { observed_ = std::move(observed); }
@@ -44,8 +48,8 @@ class ReceiveSlots {
   // buffers before is still incomplete.
   bool are_free(int count) const;
   // Fills the clear-to-send slot of a request's buffer `index`; nothing of it is written to the
-  // sender yet.
-  void fill(const ReceiveBuffer& buffer, int index, Request* request);
+  // sender yet. base: EndPoint::sequence_base.
+  void fill(const ReceiveBuffer& buffer, int index, Request* request, uint64_t base);
   void advance(int count) { head_ += count; }
 
   // The receive for whose first buffer these are the immediate's bits, but for the epoch's `stamp`,
@@ -76,8 +80,8 @@ class ReceiveSlots {
   [[gnu::cold]] bool fail(const char* what);
 
   Connection& connection_;
-  RailTables& tables_;
-  ClearToSendWriter& announcements_;
+  RailTables tables_;
+  ClearToSendWriter announcements_{connection_, tables_};
   uint64_t head_ = 0;
   std::array<Request*, wire::kSlots> slots_{};  // the receive that waits in each slot
   std::unique_ptr<ObservedWork> observed_;
@@ -91,7 +95,8 @@ class ReceiveSlots {
   return true;
 }
 
-inline void ReceiveSlots::fill(const ReceiveBuffer& buffer, int index, Request* request) {
+inline void ReceiveSlots::fill(const ReceiveBuffer& buffer, int index, Request* request,
+                               uint64_t base) {
   const uint64_t number = request->first + index;
   const uint32_t slot = wire::slot_of(number);
   request->chunks_seen[index] = 0;
@@ -105,7 +110,7 @@ inline void ReceiveSlots::fill(const ReceiveBuffer& buffer, int index, Request* 
   wire::set_group(&entry, request->buffers,
                   buffer.memory->slot_flags->load(std::memory_order_relaxed));
   entry.tag = buffer.tag;
-  entry.sequence = connection_.peer().sequence_base + number;
+  entry.sequence = base + number;
 }
 
 // That all of the immediate is what such a message has to carry over a pair in epoch 0 stands for

@@ -13,13 +13,16 @@
 
 namespace gdr::transport {
 
+inline constexpr int kFlushRequests = 32;  // flushes in flight
+using FlushRequests = RequestPool<kFlushRequests>;
+
 // A read by one HCA orders the writes of that HCA alone, so that each rail that has carried data is
 // read over. A rail that is lost is not: its last write was posted long before both ends had agreed
 // on the loss, which takes far longer than a write over PCIe. One read over a rail that is left
 // then takes the place of its own.
 class SpreadFlushes {
  public:
-  static constexpr int kRequests = 32;
+  static constexpr int kRequests = kFlushRequests;
 
   // flushes: of the rails whose HCA may register GPU memory.
   SpreadFlushes(Connection& connection, std::vector<Flush> flushes, ServiceClass service);

@@ -14,15 +14,15 @@ uint64_t receive_id(uint32_t pair, uint32_t epoch) {
 
 }  // namespace
 
-SpreadReceives::SpreadReceives(Connection& connection, ClearToSendWriter& announcements,
-                               ReceiveSlots& slots, std::vector<Flush> flushes,
+SpreadReceives::SpreadReceives(Connection& connection, ReceiveSlots& slots,
+                               const FlushRequests& flush_requests, std::vector<Flush> flushes,
                                ServiceClass of_flushes)
     : SpreadPath(connection.rails()),
       connection_(connection),
       recovery_(*connection.recovery()),
-      announcements_(announcements),
       slots_(slots),
-      announcer_(connection, announcements, slots, pairs_),
+      flush_requests_(flush_requests),
+      announcer_(connection, slots, pairs_),
       flushes_(connection, std::move(flushes), of_flushes) {
   const RailSet& rails = connection_.rails();
   for (uint32_t i = 0; i < rails.pair_count(); ++i) {
@@ -47,10 +47,10 @@ bool SpreadReceives::progress() {
     const bool success = wc.status == IBV_WC_SUCCESS;
     if (success && take_whole(pair, wc)) [[likely]]
       continue;
-    if (!success || wc.wr_id != announcements_.wr_id()) {
+    if (!success || wc.wr_id != slots_.announcements().wr_id()) {
       return take(&wc, count - i);
     }
-    announcements_.on_written();
+    slots_.announcements().on_written();
   }
   return true;
 }
@@ -75,7 +75,14 @@ bool SpreadReceives::progress_fully() {
   if (news) [[unlikely]]
     take_news();
   (void)set_quiet(uses_only_active());
-  return !connection_.failed();
+  return !connection_.failed() || finishes_flushes();
+}
+
+// After a failure of the peer: whether flushes are still to be awaited. What they complete counts,
+// as NCCL may need nothing else of the peer.
+bool SpreadReceives::finishes_flushes() {
+  if (slots_.observed() != nullptr) slots_.observed()->complete_all();
+  return !flush_requests_.all_free() && connection_.may_finish_local_work();
 }
 
 bool SpreadReceives::take(const ibv_wc* completions, int count) {

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "transport/data/announcer.h"
-#include "transport/data/clear_to_send_writer.h"
 #include "transport/data/connection.h"
 #include "transport/data/receive_slots.h"
 #include "transport/data/spread_flushes.h"
@@ -19,7 +18,7 @@ namespace gdr::transport {
 class SpreadReceives final : public SpreadPath {
  public:
   // All outlive it.
-  SpreadReceives(Connection& connection, ClearToSendWriter& announcements, ReceiveSlots& slots,
+  SpreadReceives(Connection& connection, ReceiveSlots& slots, const FlushRequests& flush_requests,
                  std::vector<Flush> flushes, ServiceClass of_flushes);
 
   SpreadFlushes& flushes() { return flushes_; }
@@ -53,11 +52,12 @@ class SpreadReceives final : public SpreadPath {
   void on_returned(const PairNews& news);
   bool is_rail_left(uint32_t rail) const;
   bool uses_only_active() const;
+  [[gnu::cold]] bool finishes_flushes();
 
   Connection& connection_;
   Recovery& recovery_;
-  ClearToSendWriter& announcements_;
   ReceiveSlots& slots_;
+  const FlushRequests& flush_requests_;
   std::vector<ReceivePair> pairs_;
   Announcer announcer_;
   SpreadFlushes flushes_;
