@@ -17,8 +17,8 @@ namespace gdr::transport {
 // What the data path of a receiver knows of a pair.
 struct ReceivePair {
   uint32_t index;
-  RailCounters* counters;        // of its rail
-  Recovery::Arrivals* arrivals;  // its own
+  RailCounters* counters;  // of its rail
+  PairArrivals* arrivals;  // its own
   uint32_t rail;
   bool standby;
   bool usable = true;       // this end may write over it

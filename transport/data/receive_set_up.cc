@@ -162,7 +162,7 @@ void ReceiveSetUp::keep_link(FrameChannel channel, bool direct) {
   connection_.make_recovery(tables_, receives_each_);
   for (const ShortQueue& queue : short_queues_) {
     if (queue.pair >= connection_.rails().pair_count()) continue;  // it was dropped
-    connection_.recovery()->count_receives(queue.pair, queue.posted - receives_each_);
+    connection_.recovery()->arrivals(queue.pair).count_receives(queue.posted - receives_each_);
   }
   connection_.keep_link(set_up_, std::move(channel), direct);
 }

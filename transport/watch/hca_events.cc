@@ -81,7 +81,7 @@ void HcaEvents::take_fatal(const HcaContext& hca, const ibv_async_event& event,
   std::vector<std::shared_ptr<PeerLink>> concerned;
   size_t recovering = 0;
   for (const WatchedLink& watched : links_.with(source_of(event, hca))) {
-    if (watched.recovery != nullptr && watched.recovery->on_event(hca, event)) {
+    if (watched.recovery != nullptr && watched.recovery->steps().on_event(hca, event)) {
       ++recovering;
     } else {
       concerned.push_back(watched.link);
@@ -109,12 +109,12 @@ void HcaEvents::take_port(const HcaContext& hca, const ibv_async_event& event,
   PortDown down{hca.name() + ":" + std::to_string(port), text};
   const std::vector<WatchedLink> users = links_.with({hca.context(), port});
   for (const WatchedLink& user : users) {
-    if (user.recovery == nullptr || !user.recovery->on_event(hca, event)) {
+    if (user.recovery == nullptr || !user.recovery->steps().on_event(hca, event)) {
       ++down.connections;
-    } else if (user.recovery->waits_for_port(hca, port)) {
+    } else if (user.recovery->steps().waits_for_port(hca, port)) {
       ++down.waiting;
-      down.retries = std::max(down.retries, time_of_retries(user.recovery->options()));
-      down.waits = std::max(down.waits, time_without_pairs(user.recovery->options()));
+      down.retries = std::max(down.retries, time_of_retries(user.recovery->steps().options()));
+      down.waits = std::max(down.waits, time_without_pairs(user.recovery->steps().options()));
     }
   }
   if (event.event_type == IBV_EVENT_PORT_ERR && down.connections + down.waiting > 0) {

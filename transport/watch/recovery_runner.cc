@@ -10,26 +10,28 @@ void RecoveryRunner::tick(Clock::time_point now, bool all) {
   const std::vector<std::shared_ptr<Recovery>> some = links_.recoveries();
   next_ = Clock::time_point::max();
   for (const auto& recovery : some) {
-    if (all || recovery->deadline() <= now) have_made(recovery, recovery->on_tick(now));
-    next_ = std::min(next_, recovery->deadline());
+    if (all || recovery->steps().deadline() <= now)
+      have_made(recovery, recovery->steps().on_tick(now));
+    next_ = std::min(next_, recovery->steps().deadline());
   }
 }
 
-void RecoveryRunner::have_made(const std::shared_ptr<Recovery>& recovery, Recovery::Due due) try {
+void RecoveryRunner::have_made(const std::shared_ptr<Recovery>& recovery,
+                               RecoverySteps::Due due) try {
   for (; !due.stops.empty(); due.stops.pop_back()) {
-    const Recovery::Due::Stop& stop = due.stops.back();
+    const RecoverySteps::Due::Stop& stop = due.stops.back();
     BlockingCalls& stopper = stoppers_.try_emplace(stop.hca, "gdr-stopper").first->second;
-    stopper.add([recovery, pair = stop.pair] { recovery->stop(pair); });
+    stopper.add([recovery, pair = stop.pair] { recovery->steps().stop(pair); });
   }
   for (; due.revives != 0; due.revives &= due.revives - 1) {
     const int rail = std::countr_zero(due.revives);
     Reviver& reviver = revivers_[due.hcas[rail]];
     reviver.calls.add([recovery, rail, slow = &reviver.slow_paths] {
-      recovery->revive_pairs(Clock::now(), *slow, 1u << rail);
+      recovery->steps().revive_pairs(Clock::now(), *slow, 1u << rail);
     });
   }
 } catch (const std::exception&) {
-  recovery->take_back(due);
+  recovery->steps().take_back(due);
   throw;
 }
 

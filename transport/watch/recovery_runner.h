@@ -33,7 +33,7 @@ class RecoveryRunner {
   Clock::time_point deadline() const { return next_; }
 
  private:
-  void have_made(const std::shared_ptr<Recovery>& recovery, Recovery::Due due);
+  void have_made(const std::shared_ptr<Recovery>& recovery, RecoverySteps::Due due);
 
   const WatchedLinks& links_;
   std::atomic<bool> changed_{false};
