@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Fails on links and paths in documents that lead to nothing: files, headings, paths in code spans.
+"""Fails on links and paths in documents that lead to nothing: files, headings, paths in code spans, and functions in
+blocks that name files.
 
 usage: check_links.py [PATH...]    documents or folders of the checkout; default: all of it
 """
@@ -15,6 +16,9 @@ _CODE_SPAN = re.compile(r"`([^`\n]+)`")
 _PATH = re.compile(r"[\w.-]+(/[\w.-]+)+/?")
 _HEADING = re.compile(r"^#+ +(.*)$", re.MULTILINE)
 _FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+# A block "```files FOLDER/": files below the folder, each with functions, on its line or the next.
+_FILES = re.compile(r"^```files (\S+)$(.*?)^```$", re.MULTILINE | re.DOTALL)
+_FILE_OR_FUNCTION = re.compile(r"(\w+/\w+\.(?:cc|h))|\b(\w+)\(\)")
 _URL = re.compile(r"[a-z]+:")
 
 
@@ -61,11 +65,26 @@ def _broken_path(root, folders, span):
     return f"path {word}: no such file"
 
 
+def _broken_functions(text, root):
+    """What is wrong with the files and functions of blocks that name them."""
+    for folder, block in _FILES.findall(text):
+        code = ""
+        for file, function in _FILE_OR_FUNCTION.findall(block):
+            if file:
+                path = root / folder / file
+                code = path.read_text(encoding="utf-8") if path.is_file() else ""
+                if not code:
+                    yield f"{folder}{file}: no such file"
+            elif code and not re.search(rf"\b{function}\(", code):
+                yield f"{function}(): not in the file that is named before it"
+
+
 def findings(name, folders, root=ROOT):
     """Lines "name:line: what is wrong" for a document; folders are the tree's at its root."""
     document = root / name
-    text = _without_fences(document.read_text(encoding="utf-8"))
-    found = []
+    whole = document.read_text(encoding="utf-8")
+    text = _without_fences(whole)
+    found = [f"{name}: {what}" for what in _broken_functions(whole, root)]
     for number, line in enumerate(text.split("\n"), 1):
         wrong = [_broken_link(document, target) for target in _LINK.findall(line)]
         wrong += [_broken_path(root, folders, span) for span in _CODE_SPAN.findall(line)]
