@@ -53,6 +53,7 @@ std::vector<Option> options_of(Settings* settings) {
       {"epochs", &bounds.epochs, 1, kUint8, "of a pair: it is revived once less at most"},
       {"after_a_loss", &bounds.after_a_loss, 0, 1, "begin after the loss of a further pair"},
       {"after_a_return", &bounds.after_a_return, 0, 1, "begin after pair 0 has returned"},
+      {"during_a_return", &bounds.during_a_return, 0, 1, "begin where pair 0 may return"},
       {"socket", &bounds.socket, 0, 1, "the kept socket carries statements, at first"},
       {"tables", &bounds.tables, 0, 1, "other pairs carry statements"},
       {"queue_pair_errors", &bounds.queue_pair_errors, 0, 1, "failures of one QP"},

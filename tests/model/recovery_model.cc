@@ -50,8 +50,9 @@ void exchange_statements(PairAgreement* sender, PairAgreement* receiver) {
   }
 }
 
-// The pair is lost at both ends, before anything arrived over it, and both use it again.
-void lose_and_return(RecoveryState* state, int pair) {
+// The pair is lost at both ends, before anything arrived over it, and both data paths have finished
+// with it.
+void lose(RecoveryState* state, int pair) {
   PairAgreement* sender = &state->end[kSender].pair[pair].agreement;
   PairAgreement* receiver = &state->end[kReceiver].pair[pair].agreement;
   for (PairAgreement* end : {sender, receiver}) {
@@ -60,10 +61,18 @@ void lose_and_return(RecoveryState* state, int pair) {
   }
   receiver->on_counted(0, kNow);
   exchange_statements(sender, receiver);
-  for (PairAgreement* end : {sender, receiver}) {
-    end->on_data_path_done();
-    end->on_revived();
+  for (PairAgreement* end : {sender, receiver}) end->on_data_path_done();
+  for (End& end : state->end) {
+    end.pair[pair].error = end.pair[pair].taken_over = true;
+    end.pair[pair].uses = false;
   }
+}
+
+// Both ends use it again.
+void return_to_use(RecoveryState* state, int pair) {
+  PairAgreement* sender = &state->end[kSender].pair[pair].agreement;
+  PairAgreement* receiver = &state->end[kReceiver].pair[pair].agreement;
+  for (PairAgreement* end : {sender, receiver}) end->on_revived();
   exchange_statements(sender, receiver);
   for (PairAgreement* end : {sender, receiver}) {
     end->returns().on_probe_posted();
@@ -71,7 +80,11 @@ void lose_and_return(RecoveryState* state, int pair) {
     end->returns().on_peer_probed();
     require(end->usable());
   }
-  for (End& end : state->end) end.pair[pair].epoch = 1;
+  for (End& end : state->end) {
+    end.pair[pair].error = end.pair[pair].taken_over = false;
+    end.pair[pair].uses = true;
+    end.pair[pair].epoch = 1;
+  }
 }
 
 // The first buffer was announced over a further pair, and so was the third one, if there are as
@@ -107,7 +120,9 @@ RecoveryModel::State RecoveryModel::initial() const {
     announce_over_lost_pair(&state,
                             std::min({bounds_.outstanding, bounds_.messages, bounds_.slots, 3}));
   }
-  if (bounds_.after_a_return) lose_and_return(&state, 0);
+  if (bounds_.after_a_return || bounds_.during_a_return) lose(&state, 0);
+  if (bounds_.during_a_return) state.failed_pairs = 1;
+  if (bounds_.after_a_return) return_to_use(&state, 0);
   return state;
 }
 

@@ -35,6 +35,9 @@ struct Bounds {
   // Begins where pair 0 was lost and has returned: both ends use it in epoch 1. `epochs` counts
   // from there, so that with 1 it is lost once more at most, and with 2 it returns once more.
   bool after_a_return = false;
+  // Begins where pair 0 was lost, and nothing but its return is left: it is connected again at
+  // either end, and may be lost while it is.
+  bool during_a_return = false;
   bool socket = true;  // at first
   bool tables = true;  // statements go over other pairs, too
   // Which failures there are.

@@ -108,6 +108,25 @@ TEST(RecoveryModel, PairReturnsAgain_OneFailure_HasNoViolation) {
   expect_correct(bounds, 310000);
 }
 
+// At either end or at both, in every phase of its return, and it returns once more.
+TEST(RecoveryModel, PairIsLostWhileItReturns_HasNoViolation) {
+  Bounds bounds = kOneMessage;
+  bounds.tables = false;
+  bounds.pairs = 1;
+  bounds.epochs = 3;
+  bounds.during_a_return = true;
+  expect_correct(bounds, 760000);
+}
+
+TEST(RecoveryModel, AnyPairIsLostWhileOneReturns_WalksHaveNoViolation) {
+  Bounds bounds{.messages = 2, .slots = 1, .outstanding = 1, .failures = 3, .epochs = 3};
+  bounds.during_a_return = true;
+  expect_correct_walks(bounds);
+  bounds.pairs = 3;
+  bounds.repairs = 1;
+  expect_correct_walks(bounds);
+}
+
 TEST(RecoveryModel, AnnouncedAgainWithSlotsInUse_OneFailure_HasNoViolation) {
   Bounds bounds = kSlotsInUse;
   bounds.after_a_loss = true;
