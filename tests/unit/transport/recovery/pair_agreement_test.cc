@@ -144,6 +144,17 @@ TEST(PairAgreement, RevivalIsPutOff_ThePauseIsNotLonger) {
   EXPECT_EQ(ends.sender.next(ends.now), PairAction::kNone) << "it would be put off for ever";
 }
 
+TEST(PairAgreement, RevivalFailsWhileNoPairIsUsable_ThePauseIsNotLonger) {
+  DownEnds ends;
+  PairReturn& returns = ends.sender.returns();
+  returns.on_failed(ends.now);
+  returns.set_urgent(true);
+  returns.on_failed(ends.now);
+  EXPECT_EQ(ends.sender.deadline(), ends.now + 1s);
+  returns.set_urgent(false);
+  EXPECT_EQ(ends.sender.deadline(), ends.now + 2s);
+}
+
 TEST(PairAgreement, AfterRevival_IsUsableOnlyOnceItsProbeHasCompletedAndThePeersHasArrived) {
   DownEnds ends;
   ends.sender.on_revived();
@@ -298,6 +309,22 @@ TEST(PairAgreement, StatementThatAsks_IsAnsweredOnceForEachRepetition) {
   }
   ASSERT_TRUE(ends.sender.on_statement(ends.receiver.make_statement(), ends.now));
   EXPECT_FALSE(ends.sender.statement_due());
+}
+
+// The other end may not be called, and the pair that carries its statements may be dead.
+TEST(PairAgreement, OtherEndKnowsAndDoesNotFollow_IsAskedUntilItDoes) {
+  AgreeingEnds ends;
+  ends.sender.on_failure(kRetryExceeded);
+  EXPECT_FALSE(ends.sender.carries_statements());
+  ends.sender.on_stopped(ends.now);
+  ends.exchange();
+  EXPECT_TRUE(ends.sender.unseen());
+  EXPECT_EQ(ends.sender.make_statement().flags, wire::kStatementAsks);
+  ends.receiver.on_stopped(ends.now);
+  ends.receiver.on_counted(0, ends.now);
+  EXPECT_TRUE(ends.receiver.unseen());  // does not know that the sender has seen it
+  ends.exchange();
+  EXPECT_FALSE(ends.sender.unseen() || ends.receiver.unseen());
 }
 
 // A statement of the receiver to a sender that is at step 1 and has seen step 0.
