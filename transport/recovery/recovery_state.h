@@ -100,7 +100,8 @@ inline constexpr int kReservedSends = 8;
 // send queue of a lost pair.
 inline constexpr int kReservedWrites = kReservedSends - 1;
 
-// Where a pair is at this end, from its use to its return. RecoverySteps has a function for each.
+// Where a pair is at this end, from its use to its return. recovery_steps.cc has what is done in
+// each phase.
 enum class PairPhase : uint8_t {
   kUsing,      // the data path may post on it
   kReturning,  // connected again, and not used before both ends have seen each other's probe
@@ -112,7 +113,7 @@ enum class PairPhase : uint8_t {
   kGivenUp,    // does not return to this connection
 };
 
-// The mutex guards all that follows it. Its owner, and only its owner, gives it up in an Unlocked.
+// The mutex guards all members behind it. Who holds it gives it up in an Unlocked only.
 struct RecoveryState {
   using Clock = PeerLink::Clock;
   using Lock = std::unique_lock<std::mutex>;
