@@ -10,14 +10,6 @@ ReceiveComm::ReceiveComm(std::shared_ptr<const ConnectionOptions> options, Watch
 }
 
 Result<std::unique_ptr<ReceiveComm>> ReceiveComm::create(
-    const Device& device, std::shared_ptr<const ConnectionOptions> options, Watcher* watcher,
-    int qps) {
-  std::unique_ptr<ReceiveComm> comm(new ReceiveComm(std::move(options), watcher));
-  if (Status made = comm->set_up_->make(device, qps); !made) return forward_error(made);
-  return comm;
-}
-
-Result<std::unique_ptr<ReceiveComm>> ReceiveComm::create(
     const EndRails& rails, std::shared_ptr<const ConnectionOptions> options, Watcher* watcher,
     const wire::EndPoint& sender) {
   std::unique_ptr<ReceiveComm> comm(new ReceiveComm(std::move(options), watcher));

@@ -39,12 +39,7 @@ class ReceiveComm : public Comm {
   static constexpr int kReceives = ReceiveSetUp::kReceives;  // grouped receives in flight
   static constexpr int kFlushes = ReceiveSetUp::kFlushes;    // flushes in flight
 
-  // Creates this end, on one rail. qps: as many QPs as the sender's kHello names over all of its
-  // rails.
-  static Result<std::unique_ptr<ReceiveComm>> create(
-      const Device& device, std::shared_ptr<const ConnectionOptions> options, Watcher* watcher,
-      int qps);
-  // The same with several rails, for the pairs of the sender's kHello.
+  // Creates this end, for the pairs of the sender's kHello.
   static Result<std::unique_ptr<ReceiveComm>> create(
       const EndRails& rails, std::shared_ptr<const ConnectionOptions> options, Watcher* watcher,
       const wire::EndPoint& sender);

@@ -42,12 +42,6 @@ ReceiveSetUp::~ReceiveSetUp() {
   for (Flush& flush : flush_) flush.destroy_queue_pair();
 }
 
-Status ReceiveSetUp::make(const Device& device, int qps) {
-  receives_each_ = kReceiveDepth;
-  return make_rails({{device}, {}},
-                    [qps](const EndRails&, bool) { return plan_sender_pairs(1, 0, qps, {}); });
-}
-
 Status ReceiveSetUp::make(const EndRails& rails, const wire::EndPoint& sender) {
   ConnectionEnd& end = connection_.end();
   end.offers_recovery = end.options->failover && (sender.flags & wire::kEndRecovers) != 0;
@@ -61,10 +55,6 @@ Status ReceiveSetUp::make(const EndRails& rails, const wire::EndPoint& sender) {
   const bool has_many_pairs = active_pairs(plan(rails, /*lean=*/false)) > 1;
   const bool has_many_chunks = has_many_pairs || has_small_messages(rails);
   receives_each_ = has_many_chunks ? kReceiveDepth : kReceiveDepthOfOne;
-  return make_rails(rails, plan);
-}
-
-Status ReceiveSetUp::make_rails(const EndRails& rails, const Planner& plan) {
   RailSpec spec;
   spec.depths =
       QueueDepths{ClearToSendWriter::kQueueDepth, receives_each_, ClearToSendWriter::kInlineBytes};

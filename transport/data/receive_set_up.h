@@ -25,10 +25,7 @@ class ReceiveSetUp {
   // Destroys the QPs of the flushes that were not taken.
   ~ReceiveSetUp();
 
-  // Creates this end, on one rail. qps: as many QPs as the sender's kHello names over all of its
-  // rails.
-  Status make(const Device& device, int qps);
-  // The same with several rails, for the pairs of the sender's kHello.
+  // Creates this end, for the pairs of the sender's kHello.
   Status make(const EndRails& rails, const wire::EndPoint& sender);
   // Takes the sender's kHello, connects the QPs and posts their receives. Returns whether that is
   // done, so that data may arrive; false: call connect_step() until it returns true.
@@ -42,7 +39,6 @@ class ReceiveSetUp {
   ServiceClass of_sender() const { return of_sender_; }  // which the data and the flush have
 
  private:
-  Status make_rails(const EndRails& rails, const Planner& plan);
   Status create_flushes();
   void post_all_receives();
   Status exclude_pairs_without_receives();

@@ -31,11 +31,7 @@ class SendComm : public Comm {
   // NCCL's example has an array for them (MAX_EVENTS_PER_REQ), whose end it does not check.
   static constexpr size_t kMaxObservedChunks = 8;
 
-  // Creates this end, not yet connected.
-  static Result<std::unique_ptr<SendComm>> create(const Device& device,
-                                                  std::shared_ptr<const ConnectionOptions> options,
-                                                  Watcher* watcher);
-  // The same with several rails. peer: of the receiver's handle.
+  // Creates this end, not yet connected. peer: of the receiver's handle.
   static Result<std::unique_ptr<SendComm>> create(const EndRails& rails,
                                                   std::shared_ptr<const ConnectionOptions> options,
                                                   Watcher* watcher, ListenerRails peer);

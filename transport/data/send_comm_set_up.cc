@@ -38,12 +38,6 @@ SendComm::SendComm(std::shared_ptr<const ConnectionOptions> options, Watcher* wa
   connection_.end().service = {of.service_level.value_or(0), of.traffic_class.value_or(0)};
 }
 
-Result<std::unique_ptr<SendComm>> SendComm::create(const Device& device,
-                                                   std::shared_ptr<const ConnectionOptions> options,
-                                                   Watcher* watcher) {
-  return create(EndRails{{device}, {}}, std::move(options), watcher, {});
-}
-
 Result<std::unique_ptr<SendComm>> SendComm::create(const EndRails& rails,
                                                    std::shared_ptr<const ConnectionOptions> options,
                                                    Watcher* watcher, ListenerRails peer) {

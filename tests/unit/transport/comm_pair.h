@@ -140,10 +140,14 @@ struct Fabric {
     return port;
   }
   Result<std::unique_ptr<SendComm>> make_sender() {
-    return SendComm::create(sender_device, shared(options.connection), watcher.get());
+    return SendComm::create({{sender_device}, {}}, shared(options.connection), watcher.get(), {});
   }
   Result<std::unique_ptr<ReceiveComm>> make_receiver(int qps = 1) {
-    return ReceiveComm::create(receiver_device, shared(options.connection), watcher.get(), qps);
+    wire::EndPoint hello{};
+    hello.rails = 1;
+    hello.qps = static_cast<decltype(hello.qps)>(qps);
+    return ReceiveComm::create({{receiver_device}, {}}, shared(options.connection), watcher.get(),
+                               hello);
   }
   // Memory that is registered for a comm, each byte of it `fill`.
   template <class Comm>

@@ -112,13 +112,14 @@ TEST(ReceiveComm, EveryRequestInUse_ReturnsNoRequestUntilOneIsDone) {
 }
 
 TEST(ReceiveComm, Refill_KeepsTheReceiveQueueFilled) {
+  constexpr int kDepth = SendComm::kRequests + RailSet::kReceiveBatch;
   CommPair pair;
   const uint32_t qp = qp_number(*pair.receiver);
-  EXPECT_EQ(pair.verbs.posted_receives(qp), kReceiveDepth);
+  EXPECT_EQ(pair.verbs.posted_receives(qp), kDepth);
   pair.exchange(63);
-  EXPECT_EQ(pair.verbs.posted_receives(qp), kReceiveDepth - 63);
+  EXPECT_EQ(pair.verbs.posted_receives(qp), kDepth - 63);
   pair.exchange(1);
-  EXPECT_EQ(pair.verbs.posted_receives(qp), kReceiveDepth) << "64 at a time";
+  EXPECT_EQ(pair.verbs.posted_receives(qp), kDepth) << "64 at a time";
 }
 
 // A message is many chunks then, and each takes a receive.
