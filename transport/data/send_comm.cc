@@ -86,20 +86,15 @@ bool SendComm::send(Send send, int tag, Request** request) {
   if (!suits(send, slot(*buffer)) && !accepts(send)) [[unlikely]]
     return false;
   connection_.link().count_posted();
-  const bool sent = first.group > 1 && may_hold(send)
-                        ? spread_->hold(send, is_last_of_group(), request)
-                        : spread_->send(send, request);
+  // A message of a group is held back where nothing about it or the connection is special.
+  const bool holds = first.group > 1 && wire::is_plain(slot(*buffer)) && spread_->holds(send.bytes);
+  const bool is_last = served_count_ + 1 >= first.group;
+  const bool sent = holds ? spread_->hold(send, is_last, request) : spread_->send(send, request);
   if (*request == nullptr) connection_.link().take_back_posted();
   if (!sent) return spread_->end_observation();
   if (*request == nullptr) return progress();
   advance(*buffer);
   return true;
-}
-
-// Whether SpreadSends may hold a message of a group back: nothing about it or the connection is
-// special.
-bool SendComm::may_hold(const Send& send) const {
-  return wire::is_plain(slot(send.buffer)) && spread_->holds(send.bytes);
 }
 
 // Whether the message may go into its slot, of which suits() does not know. Fails the connection

@@ -82,8 +82,6 @@ class SendComm : public Comm {
     return load_hca_written(slot.sequence) == sequence_base_ + buffer;
   }
   std::optional<uint64_t> match(const wire::ClearToSend& first, int tag);
-  bool is_last_of_group() const { return served_count_ + 1 >= slot(head_).group; }
-  bool may_hold(const Send& send) const;
   void advance(uint64_t buffer);
   [[gnu::noinline]] bool isend_further(const void* data, size_t bytes, int tag,
                                        const MemoryHandle& memory, Request** request);

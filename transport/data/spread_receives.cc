@@ -74,7 +74,11 @@ bool SpreadReceives::progress_fully() {
                          [this](const ibv_wc& wc) { flushes_.on_failed_read(wc); });
   if (news) [[unlikely]]
     take_news();
-  (void)set_quiet(uses_only_active());
+  // While data and the completions of what this end writes come over active pairs alone. A sender
+  // that has lost one before this end knows of it writes over another rail meanwhile, which one
+  // poll in kPollsPerLookAtAll sees.
+  (void)set_quiet(std::ranges::all_of(
+      pairs_, [](const ReceivePair& pair) { return pair.usable || pair.standby; }));
   return !connection_.failed() || finishes_flushes();
 }
 
@@ -161,7 +165,10 @@ void SpreadReceives::take_news() {
 }
 
 void SpreadReceives::on_agreed(uint32_t index) {
-  if (!is_rail_left(pairs_[index].rail)) flushes_.stop_rail(pairs_[index].rail);
+  const uint32_t rail = pairs_[index].rail;
+  const bool is_rail_left = std::ranges::any_of(
+      pairs_, [rail](const ReceivePair& pair) { return pair.rail == rail && pair.arrives; });
+  if (!is_rail_left) flushes_.stop_rail(rail);
   announcer_.on_agreed(index);
 }
 
@@ -189,19 +196,6 @@ void SpreadReceives::begin_epoch(ReceivePair& pair, uint32_t epoch) {
   pair.arrived = 0;
   pair.arrives = true;
   flushes_.start_rail(pair.rail);
-}
-
-// Whether data and the completions of what this end writes come over active pairs alone. A sender
-// that has lost one before this end knows of it writes over another rail meanwhile, which one poll
-// in kPollsPerLookAtAll sees.
-bool SpreadReceives::uses_only_active() const {
-  return std::ranges::all_of(pairs_,
-                             [](const ReceivePair& pair) { return pair.usable || pair.standby; });
-}
-
-bool SpreadReceives::is_rail_left(uint32_t rail) const {
-  return std::ranges::any_of(
-      pairs_, [rail](const ReceivePair& pair) { return pair.rail == rail && pair.arrives; });
 }
 
 }  // namespace gdr::transport

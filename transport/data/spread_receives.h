@@ -50,8 +50,6 @@ class SpreadReceives final : public SpreadPath {
   [[gnu::cold]] void take_news();
   void on_agreed(uint32_t index);
   void on_returned(const PairNews& news);
-  bool is_rail_left(uint32_t rail) const;
-  bool uses_only_active() const;
   [[gnu::cold]] bool finishes_flushes();
 
   Connection& connection_;

@@ -49,7 +49,8 @@ Status Registrar::register_host(const RegistrationScope& scope, const MemoryRegi
     if (!mr && !goes_on_without(scope, rail, mr.error())) return forward_error(mr);
     if (!mr) continue;
     handle->add(rail, hca, *mr, scope.standby(rail));
-    count_host(*hca);
+    std::lock_guard lock(mutex_);
+    ++counts_[hca->name()].host;
   }
   return {};
 }
@@ -120,29 +121,18 @@ Status Registrar::register_direct_on(const RegistrationScope& scope, size_t rail
       register_direct(hca, asked, gpu, ordering(hca), options_->gpu_memory);
   if (!direct) return forward_error(direct);
   handle->add(rail, scope.hcas[rail], direct->mr, scope.standby(rail));
-  count(hca, direct->path);
-  log_direct(pair_text(gpu, hca), direct->path);
+  {
+    std::lock_guard lock(mutex_);
+    ++counts_[hca.name()].gpu[static_cast<size_t>(direct->path)];
+  }
+  const std::string text = pair_text(gpu, hca) + ": GPUDirect RDMA by " + name_of(direct->path);
+  if (log_once(text)) GDR_INFO(log::kInit | log::kNet, "%s", text.c_str());
   return {};
-}
-
-void Registrar::count(const HcaContext& hca, RegistrationPath path) {
-  std::lock_guard lock(mutex_);
-  ++counts_[hca.name()].gpu[static_cast<size_t>(path)];
-}
-
-void Registrar::count_host(const HcaContext& hca) {
-  std::lock_guard lock(mutex_);
-  ++counts_[hca.name()].host;
 }
 
 std::map<std::string, RegistrationCounts> Registrar::counts() const {
   std::lock_guard lock(mutex_);
   return counts_;
-}
-
-void Registrar::log_direct(const std::string& pair, RegistrationPath path) {
-  std::string text = pair + ": GPUDirect RDMA by " + name_of(path);
-  if (log_once(text)) GDR_INFO(log::kInit | log::kNet, "%s", text.c_str());
 }
 
 std::string Registrar::counts_text() const {

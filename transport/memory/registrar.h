@@ -80,9 +80,6 @@ class Registrar {
   Error decline(const std::string& pair, const MemoryRegion& region, const Error& failure);
   // Whether the connection goes on without this rail, on which a registration failed.
   static bool goes_on_without(const RegistrationScope& scope, size_t rail, const Error& error);
-  void count(const HcaContext& hca, RegistrationPath path);
-  void count_host(const HcaContext& hca);
-  void log_direct(const std::string& pair, RegistrationPath path);
   bool log_once(const std::string& what);
 
   std::shared_ptr<const MemoryOptions> options_;
