@@ -294,12 +294,6 @@ const std::vector<Check>& all_checks() {
               "while creating shared memory segment\") where it is full.",
        .cost = Cost::kStops,
        .run = run_shm},
-      {.name = "cgroup",
-       .looks_at = "limits of the control groups on tasks, memory and RDMA objects",
-       .why = "Beyond them threads are not created, processes are killed, and HCAs return "
-              "errors (EAGAIN) for new queue pairs.",
-       .cost = Cost::kStops,
-       .run = run_cgroup},
       {.name = "open-files",
        .looks_at = "the limit of open files of this process",
        .why = "Each connection takes file descriptors, and so does each dma-buf; without a free "
