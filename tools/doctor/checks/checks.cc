@@ -81,12 +81,6 @@ const std::vector<Check>& all_checks() {
                          .what = "whether HCAs can register GPU memory",
                          .is_shown = shows_registration},
        .run = run_memory_registration},
-      {.name = "nv-peer-mem",
-       .looks_at = "whether the legacy module nv_peer_mem is loaded",
-       .why = "NVIDIA ended its support: it does not follow updates of the driver and the "
-              "kernel, and GPUDirect RDMA fails after one of them.",
-       .cost = Cost::kRisk,
-       .run = run_nv_peer_mem},
       {.name = "bar1",
        .looks_at = "the size of each GPU's BAR1, by which HCAs access its memory",
        .why = "Where BAR1 is smaller than the memory, the registration of large buffers fails "

@@ -5,7 +5,6 @@
 #include "tools/doctor/facts/host.h"
 #include "tools/doctor/facts/nvidia_files.h"
 #include "tools/inspection/labels.h"
-#include "transport/device/peermem.h"
 
 namespace gdr::tools::doctor {
 namespace {
@@ -84,25 +83,6 @@ Observations gpus_of_nvidia_driver(const Host& host, const std::vector<NvidiaGpu
     }
   }
   return with_joined_subjects(std::move(seen));
-}
-
-std::string nv_peer_mem_evidence(const transport::Peermem& found) {
-  return "the module nv_peer_mem" +
-         (found.version.empty() ? "" : " " + topo::clean_text(found.version)) +
-         " is loaded (/sys/module/nv_peer_mem), which is out of support";
-}
-
-Observation legacy_nv_peer_mem(const transport::Peermem& found, bool in_container) {
-  const std::string fix =
-      "modprobe -r nv_peer_mem && modprobe nvidia-peermem, while no job runs, and remove the "
-      "package nvidia-peer-memory so that it does not come back";
-  const std::string evidence = nv_peer_mem_evidence(found);
-  if (in_container) return warning("", evidence, "on the host of this container: " + fix);
-  return warning(
-      "", evidence, fix,
-      {{"Replace nv_peer_mem by nvidia-peermem, which comes with the driver; no job may run.",
-        "modprobe -r nv_peer_mem && modprobe nvidia-peermem",
-        "modprobe -r nvidia-peermem && modprobe nv_peer_mem"}});
 }
 
 // Values of CUresult, from cuda.h.
@@ -219,18 +199,6 @@ Observations run_nvidia_driver(const Host& host) {
   return {unknown("",
                   "the driver nvidia is bound to a GPU, but neither /proc nor /sys shows it loaded",
                   "mount /proc and /sys")};
-}
-
-Observations run_nv_peer_mem(const Host& host) {
-  const bool is_loaded = host.exists("/sys/module/nv_peer_mem");
-  const transport::Peermem found = transport::probe_peermem(host.path("/sys").string());
-  if (is_loaded || found.kind == transport::PeermemKind::kNvPeerMem) {
-    return {legacy_nv_peer_mem(found, is_in_container(host))};
-  }
-  if (found.kind == transport::PeermemKind::kUnknown) {
-    return {unknown("", "there is no /sys/module", "mount /sys")};
-  }
-  return {ok("", "the legacy module nv_peer_mem is not loaded (/sys/module)")};
 }
 
 Observations run_cuda_driver(const Host& host) {

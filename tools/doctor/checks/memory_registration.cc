@@ -25,6 +25,7 @@ enum class Works : uint8_t { kNo, kUnknown, kYes };
 struct PathState {
   Works works = Works::kUnknown;
   std::string text;
+  std::string fix = {};  // of what works, and should be replaced
 };
 
 // Linux 5.12 was the first to register dma-bufs with an HCA. False for a release that is unknown.
@@ -104,7 +105,11 @@ PathState by_peermem(const Host& host, const std::string& hca) {
   return {Works::kYes,
           fmt::format("{}{} is loaded (/sys/{})", legacy ? "nv_peer_mem" : "nvidia-peermem",
                       found.version.empty() ? "" : " " + topo::clean_text(found.version),
-                      found.found_at)};
+                      found.found_at),
+          legacy
+              ? "it is out of support: modprobe -r nv_peer_mem && modprobe nvidia-peermem, while "
+                "no job runs, and remove the package nvidia-peer-memory"
+              : ""};
 }
 
 // Whether the kernel has the interface that nvidia-peermem registers with. Linux itself lacks it;
@@ -188,7 +193,9 @@ Observation registration_of(const Host& host, const std::string& hca, const Path
     return ok(hca, "GPU memory can be registered by dma-buf: " + dmabuf.text);
   }
   if (is_usable_registration(peermem, allowed.peermem)) {
-    return ok(hca, "GPU memory can be registered by its address: " + peermem.text);
+    const std::string text = "GPU memory can be registered by its address: " + peermem.text;
+    return peermem.fix.empty() ? ok(hca, text)
+                               : at_cost(Cost::kRisk, warning(hca, text, peermem.fix));
   }
   if (dmabuf.works == Works::kNo && peermem.works == Works::kNo) {
     return no_registration(host, hca,

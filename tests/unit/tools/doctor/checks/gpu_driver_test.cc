@@ -47,26 +47,6 @@ TEST(NvidiaDriver, EachCase_HasItsVerdict) {
         Verdict::kUnknown}});
 }
 
-TEST(NvPeerMem, EachCase_HasItsVerdict) {
-  const auto loaded = [](const char* module, const char* version, Container container) {
-    return [=](MadeHost* made) {
-      made->write(std::string("/sys/module/") + module + "/version", version);
-      made->write("/sys/kernel/mm/memory_peers/nv_mem/version", version);
-      made->host.process.container = container;
-    };
-  };
-  expect_worst<MadeHost>(
-      "nv-peer-mem",
-      {{"loaded", loaded("nv_peer_mem", "1.3\n", Container::kNone), Verdict::kWarning, "",
-        "nv_peer_mem 1.3 is loaded", "",
-        "modprobe -r nv_peer_mem && modprobe nvidia-peermem / "
-        "modprobe -r nvidia-peermem && modprobe nv_peer_mem"},
-       {"loaded below a container", loaded("nv_peer_mem", "1.3\n", Container::kOther),
-        Verdict::kWarning, "", "", "", ""},
-       {"nvidia-peermem", loaded("nvidia_peermem", "570.133.20\n", Container::kNone), Verdict::kOk},
-       {"without /sys", [](MadeHost*) {}, Verdict::kUnknown}});
-}
-
 // A machine whose CUDA driver and kernel module are of one release.
 struct CudaHost : MadeHost {
   CudaHost() {

@@ -9,6 +9,8 @@ using transport::PeermemKind;
 const Peermem kPeermemLoaded{PeermemKind::kNvidiaPeermem, "/sys", "module/nvidia_peermem/version",
                              "570.133.20"};
 const Peermem kPeermemAbsent{PeermemKind::kAbsent, "/sys", "", ""};
+const Peermem kPeermemLegacy{PeermemKind::kNvPeerMem, "/sys", "kernel/mm/memory_peers/nv_mem",
+                             "1.3"};
 const topology::Bdf kGpu = *topology::Bdf::parse("0000:1a:00.0");
 
 // One GPU with open modules on Linux 6.8 and one HCA with dma-buf and without nvidia-peermem.
@@ -80,6 +82,12 @@ TEST(MemoryRegistration, EachCase_HasItsVerdict) {
           made->host.gpus.hcas["mlx5_0"] = {true, kPeermemLoaded};
         },
         Verdict::kOk, "", "nvidia-peermem 570.133.20 is loaded"},
+       {"nv_peer_mem",
+        [](RegistrationHost* made) {
+          made->use_proprietary();
+          made->host.gpus.hcas["mlx5_0"] = {false, kPeermemLegacy};
+        },
+        Verdict::kWarning, "mlx5_0", "nv_peer_mem 1.3 is loaded", "out of support"},
        {"neither", proprietary(), Verdict::kFailure, "mlx5_0", "modules are the proprietary ones",
         "", load},
        {"nvidia-peermem not loaded", proprietary(), Verdict::kFailure, "",
