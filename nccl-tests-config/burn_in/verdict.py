@@ -113,7 +113,7 @@ def _likely_reason(one, measured):
                 "where every GPU is as slow, that is the machine's limit, which --expect sets")
     if one.case.mode == "loopback":
         return ("without the cable, it is PCIe, memory or the HCA",
-                "nccl-gdr doctor --check pcie-link,max-read-request,relaxed-ordering,numa,iommu; "
+                "nccl-gdr doctor --check pcie-link,max-read-request,numa,iommu; "
                 "where every rail is as slow, that is the machine's limit, which --expect sets")
     return ("it is one of both ports or what is between them",
             "nccl-gdr-burn-in loopback on every machine that took part: where both ports reach "

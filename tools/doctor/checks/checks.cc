@@ -155,13 +155,6 @@ const std::vector<Check>& all_checks() {
        .kinds = {FindingKind::kReadRequest},
        .needs_topology = true,
        .run = run_max_read_request},
-      {.name = "relaxed-ordering",
-       .looks_at = "Enable Relaxed Ordering of the HCAs, and NCCL_IB_PCI_RELAXED_ORDERING",
-       .why = "On CPUs of AMD and Arm, strictly ordered writes of HCAs reach a part of the "
-              "bandwidth.",
-       .cost = Cost::kSlows,
-       .needs_topology = true,
-       .run = run_relaxed_ordering},
       {.name = "numa",
        .looks_at = "the NUMA nodes of GPUs and HCAs, and whether this process may run near them",
        .why = "NCCL takes a device of unknown node to be near no other, and threads far from "

@@ -30,7 +30,6 @@ Observations run_pci_acs(const Host& host);
 Observations run_iommu(const Host& host);
 Observations run_pcie_link(const Host& host);
 Observations run_max_read_request(const Host& host);
-Observations run_relaxed_ordering(const Host& host);
 Observations run_numa(const Host& host);
 
 // Ports and fabric

@@ -167,6 +167,14 @@ bool has_nvlinks(const Host& host) {
                      [](const topology::Gpu& gpu) { return !gpu.nvlinks.empty(); });
 }
 
+// The CPUs on which strictly ordered writes of HCAs are known to be slow. In a virtual machine, the
+// CPU's vendor is that of the host.
+bool is_ordering_slow(const Host& host) {
+  if (!host.inspection.has_value()) return false;
+  const topology::Cpu& cpu = machine_of(host).cpu;
+  return cpu.arch == "arm64" || cpu.vendor == "AuthenticAMD" || cpu.vendor == "HygonGenuine";
+}
+
 // Settings that people leave behind after a test. They are harmless where there is nothing to lose,
 // and NCCL_P2P_DISABLE is needed on some machines without NVLink.
 void judge_leftovers(const Host& host, Observations* seen) {
@@ -181,8 +189,9 @@ void judge_leftovers(const Host& host, Observations* seen) {
       {"NCCL_SHM_DISABLE", 1, gpus > 1 && !has_nvlinks(host),
        "GPUs of this machine without peer-to-peer access exchange data over the "
        "network"},
-      {"NCCL_NET_GDR_READ", 0, gpus > 0,
-       "everything that GPUs send is copied through host memory"}};
+      {"NCCL_NET_GDR_READ", 0, gpus > 0, "everything that GPUs send is copied through host memory"},
+      {"NCCL_IB_PCI_RELAXED_ORDERING", 0, is_ordering_slow(host),
+       "strictly ordered writes of HCAs reach a part of the bandwidth on this CPU"}};
   for (const auto& one : leftovers) {
     if (!one.costs || nccl_number(host, one.name) != one.value) continue;
     seen->push_back(warning(one.name, value_text(host, one.name) + ": " + one.effect,

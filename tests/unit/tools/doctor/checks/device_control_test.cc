@@ -55,56 +55,5 @@ TEST(MaxReadRequest, LessThanAPeer_IsRaisedToThePeers) {
   EXPECT_THAT(seen[1].evidence, HasSubstr("mlx5_1 1024 bytes"));
 }
 
-// The CPU, and Enable Relaxed Ordering in the HCA's Device Control register.
-auto ordering(const topology::Cpu& cpu, bool is_relaxed) {
-  return [=](MadePci* made) {
-    made->machine().cpu = cpu;
-    made->config(kMadeHca, config_with_control(is_relaxed ? 0x5910 : 0x5900));
-  };
-}
-
-// NCCL_IB_PCI_RELAXED_ORDERING=0 in a file.
-auto switched_off(const topology::Cpu& cpu) {
-  return [=](MadePci* made) {
-    ordering(cpu, true)(made);
-    made->host.environment["NCCL_IB_PCI_RELAXED_ORDERING"] = "0";
-    made->host.conf_places["NCCL_IB_PCI_RELAXED_ORDERING"] = {"/etc/nccl.conf", 3};
-  };
-}
-
-// Linux clears the bit below Intel's root ports with an erratum.
-TEST(RelaxedOrdering, EachCase_HasItsVerdict) {
-  const topology::Cpu amd = {"x86_64", "AuthenticAMD", 25, 1}, arm = {"arm64", "", 0, 0};
-  const topology::Cpu intel = {"x86_64", "GenuineIntel", 6, 143};
-  expect_worst<MadePci>(
-      "relaxed-ordering",
-      {{"enabled and asked for", ordering(amd, true), Verdict::kOk},
-       {"disabled on AMD", ordering(amd, false), Verdict::kWarning, "mlx5_0",
-        "Device Control is 0x5900", "",
-        "setpci -s 0000:1b:00.0 CAP_EXP+8.w=0010:0010 / "
-        "setpci -s 0000:1b:00.0 CAP_EXP+8.w=5900:0010"},
-       {"disabled on Arm", ordering(arm, false), Verdict::kWarning},
-       {"disabled on Intel", ordering(intel, false), Verdict::kOk, "", "", "", ""},
-       {"in a virtual machine",
-        [&](MadePci* made) {
-          ordering(amd, false)(made);
-          made->make_virtual();
-        },
-        Verdict::kUnknown},
-       {"virtual function",
-        [&](MadePci* made) {
-          ordering(amd, false)(made);
-          make_virtual_function(made);
-        },
-        Verdict::kOk},
-       {"switched off on AMD", switched_off(amd), Verdict::kWarning, "", "=0 (/etc/nccl.conf:3)",
-        "remove line 3 of /etc/nccl.conf, or set it to 1"},
-       {"switched off on Intel", switched_off(intel), Verdict::kOk},
-       {"without root", [](MadePci* made) { made->config(kMadeHca, std::string(64, '\0')); },
-        Verdict::kUnknown, "", "", kNeedsRoot},
-       {"no HCA", [](MadePci* made) { made->set(topology::flat(1, 0)); }, Verdict::kNothing},
-       {"no topology", [](MadePci* made) { made->host.inspection.reset(); }, Verdict::kUnknown}});
-}
-
 }  // namespace
 }  // namespace gdr::tools::doctor

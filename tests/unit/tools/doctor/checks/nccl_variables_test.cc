@@ -16,6 +16,14 @@ auto with(const Environment& environment, int gpus = 0) {
   };
 }
 
+// On a machine with a CPU of that vendor.
+auto without_relaxed_ordering(const char* vendor) {
+  return [=](MadeHost* made) {
+    with({{"NCCL_IB_PCI_RELAXED_ORDERING", "0"}}, 1)(made);
+    made->host.inspection->decision.machine.cpu.vendor = vendor;
+  };
+}
+
 Observations variables_seen_with(const Environment& environment) {
   MadeHost made;
   with(environment)(&made);
@@ -90,7 +98,10 @@ TEST(NcclVariables, EachCase_HasItsVerdict) {
           made->host.inspection->decision = topology::scene_of(topology::with_nvlink());
         },
         Verdict::kWarning},
-       {"SHM_DISABLE", with({{"NCCL_SHM_DISABLE", "1"}}, 8), Verdict::kWarning}});
+       {"SHM_DISABLE", with({{"NCCL_SHM_DISABLE", "1"}}, 8), Verdict::kWarning},
+       {"relaxed ordering off", without_relaxed_ordering("GenuineIntel"), Verdict::kOk},
+       {"relaxed ordering off on AMD", without_relaxed_ordering("AuthenticAMD"), Verdict::kWarning,
+        "", "strictly ordered writes", "unset NCCL_IB_PCI_RELAXED_ORDERING"}});
 }
 
 TEST(NcclVariables, RemovedFromNccl_AreWarningsWhateverTheValueAndThePlugin) {
