@@ -60,7 +60,6 @@ Observations run_nccl_filters(const Host& host);
 Observations run_nccl_variables(const Host& host);
 // The part of it about NCCL's topology file.
 void judge_topology_file(const Host& host, Observations* seen);
-Observations run_nccl_contradictions(const Host& host);
 Observations run_nccl_conf(const Host& host);
 Observations run_verbs_library(const Host& host);
 Observations run_nccl_library(const Host& host);

@@ -199,32 +199,6 @@ void judge_leftovers(const Host& host, Observations* seen) {
   }
 }
 
-// A variable that another one makes useless.
-struct Contradiction {
-  const char* name;
-  bool is_useless;  // where it is set
-  std::string with;
-};
-
-// NCCL_IB_GID_INDEX is used as it is, whatever describes the GID.
-std::vector<Contradiction> contradictions(const Host& host) {
-  const config::Options options = config::load(host.environment, nullptr);
-  const bool has_one_pair = options.qps_per_connection == 1;
-  const std::string forced_gid = setting_text(host, "NCCL_IB_GID_INDEX");
-  const std::string merging = setting_text(host, "NCCL_IB_MERGE_NICS");
-  return {{"NCCL_IB_ROCE_VERSION_NUM", options.gid_index >= 0, forced_gid},
-          {"NCCL_IB_ADDR_FAMILY", options.gid_index >= 0, forced_gid},
-          {"NCCL_IB_ADDR_RANGE", options.gid_index >= 0, forced_gid},
-          {"NCCL_IB_SPLIT_DATA_ON_QPS", options.split_data_on_qps && has_one_pair,
-           "one queue pair for each connection (NCCL_IB_QPS_PER_CONNECTION)"},
-          {"NCCL_IB_AR_THRESHOLD", options.adaptive_routing == 0,
-           setting_text(host, "NCCL_IB_ADAPTIVE_ROUTING")},
-          {"NCCL_NET_MERGE_LEVEL", !options.merge_nics, merging},
-          {"NCCL_NET_FORCE_MERGE", !options.merge_nics, merging},
-          {"NCCL_P2P_LEVEL", nccl_number(host, "NCCL_P2P_DISABLE") == 1,
-           setting_text(host, "NCCL_P2P_DISABLE")}};
-}
-
 }  // namespace
 
 // NCCL reads the file of nvidia-topologyd where the variable is unset (ncclTopoGetSystem in its
@@ -279,19 +253,6 @@ Observations run_nccl_variables(const Host& host) {
                                host.environment.size()))};
   }
   return {nothing_set(host, "no variable of NCCL or the plugin is set")};
-}
-
-Observations run_nccl_contradictions(const Host& host) {
-  Observations seen;
-  for (const Contradiction& one : contradictions(host)) {
-    if (!one.is_useless || !nccl_setting(host, one.name).has_value()) continue;
-    seen.push_back(warning(
-        one.name, fmt::format("{} has no effect with {}", value_text(host, one.name), one.with),
-        fmt::format("{}, or the other", unset_text(host, one.name))));
-  }
-  if (!seen.empty()) return seen;
-  constexpr char kHealthy[] = "no two variables that are set contradict each other";
-  return {host.environment.empty() ? nothing_set(host, kHealthy) : ok("", kHealthy)};
 }
 
 }  // namespace gdr::tools::doctor

@@ -196,27 +196,5 @@ TEST(NcclVariables, MisspeltNames_AreWarningsWithTheName) {
   EXPECT_EQ(seen[3].fix, "check the spelling; the nearest name is NCCL_NET_PLUGIN");
 }
 
-TEST(NcclContradictions, EachCase_HasItsVerdict) {
-  expect_worst<MadeHost>(
-      "nccl-contradictions",
-      {{"nothing set", with({}), Verdict::kOk},
-       {"nothing set on another machine", [](MadeHost*) {}, Verdict::kUnknown},
-       {"RoCE version", with({{"NCCL_IB_ROCE_VERSION_NUM", "2"}}), Verdict::kOk},
-       {"RoCE version of a forced GID",
-        with({{"NCCL_IB_ROCE_VERSION_NUM", "2"}, {"NCCL_IB_GID_INDEX", "3"}}), Verdict::kWarning,
-        "", "2 (environment) has no effect with NCCL_IB_GID_INDEX=3 (environment)"},
-       {"split over one queue pair", with({{"NCCL_IB_SPLIT_DATA_ON_QPS", "1"}}), Verdict::kWarning},
-       {"split over four",
-        with({{"NCCL_IB_SPLIT_DATA_ON_QPS", "1"}, {"NCCL_IB_QPS_PER_CONNECTION", "4"}}),
-        Verdict::kOk},
-       {"adaptive routing",
-        with({{"NCCL_IB_ADAPTIVE_ROUTING", "0"}, {"NCCL_IB_AR_THRESHOLD", "1"}}),
-        Verdict::kWarning},
-       {"merging", with({{"NCCL_IB_MERGE_NICS", "0"}, {"NCCL_NET_MERGE_LEVEL", "PIX"}}),
-        Verdict::kWarning},
-       {"peer-to-peer", with({{"NCCL_P2P_DISABLE", "1"}, {"NCCL_P2P_LEVEL", "NVL"}}),
-        Verdict::kWarning}});
-}
-
 }  // namespace
 }  // namespace gdr::tools::doctor
