@@ -92,8 +92,6 @@ void add_common_options(CLI::App* command, PerfOptions& o) {
                     "Memory of the data: host, cuda (device: rank mod their count) or cuda:N; two "
                     "with a comma: one per side")
       ->default_str("host");
-  command->add_flag("--bind,!--no-bind", o.bind,
-                    "Pin each rank to a CPU of its own while it is measured, if there are enough");
   auto* root = command->add_option(
       "--root", o.root,
       "ADDR:PORT where rank 0 listens, for a run over several machines; start the "

@@ -18,7 +18,7 @@ _CODE = ('source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _nccl_g
 _CASES = [
     (["to"], {"topo"}),
     (["perf", ""], {"sendrecv", "all_reduce"}),
-    (["perf", "sendrecv", "--no"], {"--no-check", "--no-bind"}),
+    (["perf", "sendrecv", "--no"], {"--no-check"}),
     (["doctor", "--li"], {"--list"}),
     (["doctor", "--root", "/", "--li"], {"--list"}),
     (["topo", "--svg", ""], set()),  # a file

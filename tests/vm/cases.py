@@ -230,10 +230,10 @@ class ManagementNetwork(Case):
     def test_cut_ends_no_healthy_job_and_a_peer_that_dies_later_is_an_error(self):
         """One cut for both, as the kernel gives kept sockets up only after 30 s without an answer."""
         self.addCleanup(self.on_all, f"{no_netem(1)} 2>&- || true")
-        reducing = self.start_until_stopped("--dev 0 --channels 4 --begin 64K --end 64K --no-bind",
+        reducing = self.start_until_stopped("--dev 0 --channels 4 --begin 64K --end 64K",
                                             before=self.separate)
         sending = self.start_ranks(2, "sendrecv", "--dev 0 --test bw --begin 64K --end 64K --depth 2",
-                                   "--iters 1000000 --no-check --no-bind", port=7001,
+                                   "--iters 1000000 --no-check", port=7001,
                                    before=f"{self.separate}\n{self.patient}")
         sending[0].wait_for("BW peak", PATIENCE_S)
         self.on_all(netem(1, "loss 100%"))
@@ -264,7 +264,7 @@ class ManagementNetwork(Case):
         self.addCleanup(self.on_all, "sysctl -qw net.ipv4.ip_local_port_range='32768 60999'")
         sidecars = [self.start_sidecar(own, (20000, 22000)) for own in range(2)]
         settings = self.separate.replace("=eth1", "=lo").replace("=WARN", "=INFO NCCL_DEBUG_SUBSYS=NET")
-        jobs = self.start_until_stopped("--dev 0 --channels 4 --begin 64K --end 64K --no-bind", before=settings)
+        jobs = self.start_until_stopped("--dev 0 --channels 4 --begin 64K --end 64K", before=settings)
         for times in (1, 9):  # each end has eight
             self.wait_until("kept sockets are closed and opened again", lambda least=times: all(
                 job.output().count("the handshake socket is open again") >= least for job in jobs), jobs + sidecars)

@@ -5,7 +5,6 @@
 #include "tools/common/pattern.h"
 #include "tools/common/sizes.h"
 #include "tools/perf/columns.h"
-#include "tools/perf/cpu_affinity.h"
 #include "tools/perf/rank_setup.h"
 #include "tools/perf/ring.h"
 
@@ -81,7 +80,6 @@ Status AllReduce::measure(size_t count, bool in_place, Sample* mine) {
   // or denormal numbers may run at another speed than on zeroes.
   std::memset(ring_->output(), 0, count * kElementBytes);
   std::memset(ring_->input(), 0, count * kElementBytes);
-  CpuPin pin(setup_.cpu);
   Status done;
   for (size_t i = 0; done && i < options_.warmup; ++i) done = ring_->all_reduce(count, in_place);
   if (done) done = rank_.barrier("timed all-reduces start");

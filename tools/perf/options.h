@@ -31,7 +31,6 @@ struct PerfOptions {
   std::string json;              // a file, "-" for standard output, empty for none
   bool quiet = false;            // print no tables, because standard output is for the JSON
   std::vector<MemorySpec> memory{MemorySpec{}};  // rank r uses entry r mod size
-  bool bind = true;  // pin each rank to a CPU of its own while it is measured
 
   // All ranks run on this machine, unless root names the address where rank 0 serves a run over
   // several machines.

@@ -12,7 +12,6 @@
 #include "tools/common/sizes.h"
 #include "tools/net/named_device.h"
 #include "tools/net/start.h"
-#include "tools/perf/cpu_affinity.h"
 
 namespace gdr::tools {
 namespace {
@@ -143,13 +142,8 @@ Result<RankSetup> open_alone(Rank& rank, const PerfOptions& options, size_t larg
   if (!plugin) return forward_error(plugin);
   auto context = init(plugin->net(), options);
   if (!context) return forward_error(context);
-  RankSetup setup{std::move(*plugin),
-                  std::move(*context),
-                  0,
-                  std::move(*memory),
-                  RegisteredBy::kHostAddress,
-                  -1,
-                  {}};
+  RankSetup setup{std::move(*plugin), std::move(*context),        0,
+                  std::move(*memory), RegisteredBy::kHostAddress, {}};
   auto count = count_devices(setup.net(), options.command);
   if (!count) return forward_error(count);
   auto dev = choose_device(setup.net(), rank.rank(), options, *count);
@@ -197,11 +191,6 @@ Result<RankSetup> set_up_rank(Rank& rank, const PerfOptions& options, size_t lar
                {"registered_by", describe(setup->registered_by)}};
   auto all = rank.allgather("plugin loaded", mine.dump());
   if (!all) return forward_error(all);
-  if (options.bind) {
-    auto chosen = agree_on_cpu(rank);
-    if (!chosen) return forward_error(chosen);
-    setup->cpu = *chosen;
-  }
   if (rank.rank() != 0) return setup;
   json& description = setup->description;
   description["plugin"] = {{"name", setup->net().name()},

@@ -21,7 +21,6 @@ struct RankSetup {
   int dev = 0;         // index of the plugin's device
   RankMemory memory;
   RegisteredBy registered_by = RegisteredBy::kHostAddress;
-  int cpu = -1;                // to pin this rank to while it is measured; -1: do not pin
   nlohmann::json description;  // plugin, devices and ranks, for the report; on rank 0 only
 
   Net& net() const { return plugin.net(); }

@@ -6,7 +6,6 @@
 #include "tools/common/sizes.h"
 #include "tools/perf/bandwidth.h"
 #include "tools/perf/columns.h"
-#include "tools/perf/cpu_affinity.h"
 #include "tools/perf/latency.h"
 #include "tools/perf/rank_setup.h"
 #include "tools/ranks/link.h"
@@ -161,7 +160,6 @@ Status SendRecv::one_bandwidth(size_t bytes) {
   const Endpoint& end = rank_.rank() == 0 ? send_ : recv_;
   const size_t slots = options_.slots * options_.group;
   StreamShape shape = shape_of(bytes, std::max<size_t>(options_.warmup, 1), slots);
-  CpuPin pin(setup_.cpu);
   uint64_t yield_every = StallGuard::yield_interval(options_.root.empty() ? 2 : 1);
   auto warm = time_stream(end, shape, rank_, yield_every);
   if (!warm) return forward_error(warm);
@@ -203,7 +201,6 @@ Status SendRecv::sweep_bandwidth(const std::vector<size_t>& sizes) {
 }
 
 Status SendRecv::one_latency(size_t bytes) {
-  CpuPin pin(setup_.cpu);
   PingPongShape shape{bytes, std::max<size_t>(options_.warmup, 1), options_.depth};
   auto warm = ping_pong(send_, recv_, shape, rank_, rank_.rank() == 0);
   if (!warm) return forward_error(warm);
