@@ -115,12 +115,9 @@ Result<Machine> read_file(const std::string& file, topology::Selection selection
     return is_first ? topology::nccl_xml(file, selection)
                     : other_host(file, topology::nccl_xml_hosts(file, selection), *host);
   }
-  if (*format == FileFormat::kNvidiaSmi) {
-    return is_first ? topology::nvidia_smi(file)
-                    : other_host(file, topology::nvidia_smi_hosts(file), *host);
-  }
   if (!is_first) return fail(Code::kInvalidUsage, wrong_host_text(file, *host, {""}));
-  return topology::hwloc_xml(file, selection);
+  return *format == FileFormat::kNvidiaSmi ? topology::nvidia_smi(file)
+                                           : topology::hwloc_xml(file, selection);
 }
 
 Result<Machine> read_gathered(const std::string& folder, const topology::Selection& selection) {

@@ -198,17 +198,19 @@ Result<std::string> read_text(const std::string& file) {
   return text;
 }
 
-Result<Machine> machine_of(const std::vector<Lines>& matrices, size_t host,
-                           const std::string& name) {
-  if (matrices.size() <= host) {
+Result<Machine> machine_of(const std::vector<Lines>& matrices, const std::string& name) {
+  if (matrices.empty()) {
     return fail(Code::kInvalidArgument, name + ": no line names the columns GPU0, GPU1 and so on");
   }
-  Result<Matrix> matrix = parse(matrices[host]);
+  if (matrices.size() > 1) {
+    return fail(Code::kInvalidArgument,
+                name + " has " + std::to_string(matrices.size()) +
+                    " matrices, as those of several machines. Fix: leave one in it");
+  }
+  Result<Matrix> matrix = parse(matrices.front());
   Result<Machine> machine =
       matrix ? SmiMachine(*matrix).make() : Result<Machine>(forward_error(matrix));
   if (!machine) return fail(machine.error().code, name + ": " + machine.error().text);
-  machine->host = matrices[host].host;
-  machine->hosts = static_cast<int>(matrices.size());
   machine->source = source_text(*machine, name);
   return machine;
 }
@@ -218,26 +220,13 @@ Result<Machine> machine_of(const std::vector<Lines>& matrices, size_t host,
 
 bool has_smi_matrix(std::string_view text) { return !smi::matrices_in(text).empty(); }
 
-Result<Machine> nvidia_smi_text(std::string_view text, const std::string& name, size_t host) {
-  return smi::machine_of(smi::matrices_in(text), host, name);
+Result<Machine> nvidia_smi_text(std::string_view text, const std::string& name) {
+  return smi::machine_of(smi::matrices_in(text), name);
 }
 
 Result<Machine> nvidia_smi(const std::string& file) {
   Result<std::string> text = smi::read_text(file);
   return text ? nvidia_smi_text(*text, file) : Result<Machine>(forward_error(text));
-}
-
-Result<std::vector<Machine>> nvidia_smi_hosts(const std::string& file) {
-  Result<std::string> text = smi::read_text(file);
-  if (!text) return forward_error(text);
-  const std::vector<smi::Lines> matrices = smi::matrices_in(*text);
-  std::vector<Machine> machines;
-  for (size_t i = 0; i < matrices.size(); ++i) {
-    Result<Machine> machine = smi::machine_of(matrices, i, file);
-    if (!machine) return forward_error(machine);
-    machines.push_back(std::move(*machine));
-  }
-  return machines;
 }
 
 }  // namespace gdr::topology

@@ -9,8 +9,7 @@
 //     NIC0: mlx5_0
 //
 // Older drivers have the names of NICs in the matrix and no legend of them. The text may be
-// underlined (ANSI codes), quoted, framed, tagged by a launcher and surrounded by other lines
-// (smi_matrix.h), and have the matrices of several hosts.
+// underlined (ANSI codes), quoted, framed and surrounded by other lines (smi_matrix.h).
 #pragma once
 
 #include <string>
@@ -30,15 +29,12 @@ bool has_smi_matrix(std::string_view text);
 // that are PIX share a switch, those that are PXB share a switch above theirs, and so on. Addresses
 // are made up, in the domain ffff; Machine::source says so. Unknown are also speeds, links,
 // states of ports, NUMA nodes without a number, NVLinks of `topo -mp`, and the GPUs' place on PCI
-// where NVLinks hide it. Fails with InvalidArgument where a row or a cell is missing or cannot be
-// right, lines are broken, the legend or a row names a device without a column, or cells contradict
-// each other; the text names the line or the two devices.
+// where NVLinks hide it. Fails with InvalidArgument where there are several matrices, a row or a
+// cell is missing or cannot be right, lines are broken, the legend or a row names a device without
+// a column, or cells contradict each other; the text names the line or the two devices.
 Result<Machine> nvidia_smi(const std::string& file);
 
-// Returns the machines of all hosts in the file.
-Result<std::vector<Machine>> nvidia_smi_hosts(const std::string& file);
-
 // Reads the text itself; errors name it by `name`.
-Result<Machine> nvidia_smi_text(std::string_view text, const std::string& name, size_t host = 0);
+Result<Machine> nvidia_smi_text(std::string_view text, const std::string& name);
 
 }  // namespace gdr::topology

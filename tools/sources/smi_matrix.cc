@@ -20,9 +20,10 @@ std::optional<int> number_after(std::string_view prefix, std::string_view text) 
 
 namespace {
 
-constexpr size_t kMaxTagWords = 8;
 constexpr char kPasteWhole[] =
-    ". Fix: paste the whole matrix, without the line breaks that a terminal adds";
+    ". Fix: paste the whole matrix as nvidia-smi prints it, without what a terminal, a launcher or "
+    "a "
+    "logger adds";
 
 using Words = std::vector<std::string>;
 
@@ -50,54 +51,19 @@ std::string plain(std::string_view text) {
 }
 
 // Words end at blanks and at what frames or quotes them. That is whatever is not ASCII, too: lines
-// of a box, no-break spaces, byte order marks. The tag of a launcher may end without a blank, as in
-// "[1,0]<stdout>:GPU0".
+// of a box, no-break spaces, byte order marks.
 Words words_of(std::string_view line) {
   Words words(1);
-  for (size_t i = 0; i < line.size(); ++i) {
-    const bool is_word = line[i] > ' ' && line[i] < '\x7f' && !std::strchr("|>*`", line[i]);
-    if (is_word) words.back() += line[i];
-    const bool ends_tag = (line[i] == ':' || line[i] == ']') && i + 1 < line.size();
-    if ((!is_word || (ends_tag && is_letter(line[i + 1]))) && !words.back().empty())
+  for (const char c : line) {
+    const bool is_word = c > ' ' && c < '\x7f' && !std::strchr("|>*`", c);
+    if (is_word) {
+      words.back() += c;
+    } else if (!words.back().empty()) {
       words.emplace_back();
+    }
   }
   if (words.back().empty()) words.pop_back();
   return words;
-}
-
-bool has_time_of_day(std::string_view word) {
-  for (size_t i = 1; i + 1 < word.size(); ++i) {
-    if (word[i] == ':' && is_digit(word[i - 1]) && is_digit(word[i + 1])) return true;
-  }
-  return false;
-}
-
-// "NIC0:" begins a line of the legend, and "NOTE:" one of nvidia-smi itself.
-bool ends_tag(std::string_view word) {
-  const std::string_view stem = word.substr(0, word.size() - 1);
-  return has_time_of_day(word) || word.ends_with(']') || word.ends_with(')') ||
-         (word.ends_with(':') && stem != "NOTE" && !number_after("NIC", stem));
-}
-
-// Removes what a launcher or a logger put in front of a line, and returns it without the time,
-// which differs between the lines of one host.
-std::string take_tag(Words* words) {
-  const size_t most = std::min(words->size(), kMaxTagWords);
-  size_t end = most;
-  while (end > 0 && !ends_tag((*words)[end - 1])) --end;
-  std::string tag;
-  for (size_t i = 0; i < end; ++i) {
-    if (!has_time_of_day((*words)[i])) tag += (*words)[i];
-  }
-  words->erase(words->begin(), words->begin() + static_cast<std::ptrdiff_t>(end));
-  return tag;
-}
-
-// Returns "host-a" for "host-a:", and "" for other tags, such as the number of a task.
-std::string host_of(std::string tag) {
-  if (!tag.ends_with(':') || tag.find_first_of("[(<") != std::string::npos) return "";
-  tag.pop_back();
-  return number_after("", tag) ? "" : tag;
 }
 
 // Returns the words of the line that names the columns; nothing for other lines. It begins with a
@@ -277,38 +243,31 @@ class Parser {
 
 std::vector<Lines> matrices_in(std::string_view text) {
   std::vector<Lines> all;
-  std::map<std::string, size_t> open;          // by tag, the matrix that its lines belong to
-  std::map<std::string, std::string> partial;  // by tag, of the matrix that follows or the last
+  std::string partial;  // of the matrix that follows, or of the last one
   const std::string lines = plain(text);
   int number = 0;
   for (size_t at = 0, end = 0; at < lines.size(); at = end + 1) {
     end = std::min(lines.find('\n', at), lines.size());
     Line line{++number, words_of(std::string_view(lines).substr(at, end - at))};
-    const std::string tag = take_tag(&line.words);
-    if (std::string more = partial_of(line.words); !more.empty()) partial[tag] = std::move(more);
-    const auto known = open.find(tag);
-    Lines* current = known == open.end() ? nullptr : &all[known->second];
+    if (std::string more = partial_of(line.words); !more.empty()) partial = std::move(more);
     const std::optional<Words> columns = header_of(line.words);
-    // Before the first row, it is the rest of a broken line of columns.
-    if (columns && (current == nullptr || current->rows != Lines::Rows::kNone)) {
-      open[tag] = all.size();
-      const bool titled = line.words[0] != columns->front();
-      all.push_back({{{number, *columns}},
-                     titled ? line.words[0] : "",
-                     host_of(tag),
-                     std::exchange(partial[tag], "")});
-    } else if (current != nullptr) {
+    const std::string title =
+        columns && line.words[0] != columns->front() ? line.words[0] : std::string();
+    // Before the first row, one without another title is the rest of a broken line of columns.
+    if (columns && (all.empty() || all.back().rows != Lines::Rows::kNone ||
+                    (!title.empty() && title != all.back().title))) {
+      all.push_back({{{number, *columns}}, title, std::exchange(partial, "")});
+    } else if (!all.empty()) {
+      Lines& current = all.back();
       Words& words = line.words;
-      if (!words.empty() && words[0] == current->title) words.erase(words.begin());
-      if (current->rows == Lines::Rows::kNone) {
-        current->rows = rows_of(current->lines[0].words, line.words);
+      if (!words.empty() && words[0] == current.title) words.erase(words.begin());
+      if (current.rows == Lines::Rows::kNone) {
+        current.rows = rows_of(current.lines[0].words, line.words);
       }
-      current->lines.push_back(std::move(line));
+      current.lines.push_back(std::move(line));
     }
   }
-  for (const auto& [tag, index] : open) {
-    if (!partial[tag].empty()) all[index].source_fault = partial[tag];
-  }
+  if (!partial.empty() && !all.empty()) all.back().source_fault = partial;
   std::erase_if(all, [](const Lines& one) { return one.rows == Lines::Rows::kOther; });
   return all;
 }

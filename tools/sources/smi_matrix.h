@@ -64,15 +64,12 @@ struct Lines {
   enum class Rows { kNone, kOfTopology, kOther };
   std::vector<Line> lines;
   std::string title;              // what stands in front of the columns, and perhaps of the rows
-  std::string host;               // where pdsh or the like has it in front of each line; else ""
   std::string source_fault = {};  // as in Matrix
   Rows rows = Rows::kNone;        // kOther: `topo -p2p` or another program made it
 };
 
 // Returns the matrices of a text in the order in which they begin, without those of `topo -p2p` and
-// of other programs. Lines may be quoted, framed, in a Markdown table, and behind what a launcher
-// or a logger puts in front of each: "host-a: ", "[1,0]<stdout>:", "[pod/nccl-0/main] ", a time.
-// Lines with different tags are of different hosts.
+// of other programs. Lines may be quoted, framed and in a Markdown table.
 std::vector<Lines> matrices_in(std::string_view text);
 
 // Reads one of them; fails as nvidia_smi_text() does.
