@@ -32,16 +32,14 @@ struct Inspection {
   std::vector<transport::SkippedPort> not_offered = {};
   // The sysfs that shows the machine: /sys, or that of a gathered folder; empty for a file.
   std::filesystem::path sysfs_root = {};
-  // The decision without `restricting`, where some GPU loses by NCCL_IB_HCA or the rail map (see
+  // The decision without NCCL_IB_HCA and the rail map, where some GPU loses by them (see
   // restriction.h); else nothing.
   std::optional<topology::PredictedRails> unrestricted = {};
   // NCCL_IB_HCA, NCCL_NET_GDR_LEVEL and GDR_NCCL_RAIL_MAP, but for a map that is in `unusable`.
   UserSettings settings = {};
-  // Which setting that is, with its value: "NCCL_IB_HCA=mlx5_0", or two joined by " and "; ""
-  // where `unrestricted` is nothing.
+  // Those of the two that are in force, with their values: "NCCL_IB_HCA=mlx5_0", or two joined by
+  // " and "; "" where `unrestricted` is nothing.
   std::string restricted_by = {};
-  // The names of these variables: NCCL_IB_HCA, GDR_NCCL_RAIL_MAP, or both.
-  std::vector<std::string> restricting = {};
   // Variables, of the plugin or of NCCL, whose values cannot be used, so that the defaults count:
   // with an error in decision.findings, or a rail map that does not fit the machine.
   UserSettings unusable = {};

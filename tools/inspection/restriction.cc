@@ -1,5 +1,7 @@
 #include "tools/inspection/restriction.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -16,46 +18,6 @@ bool loses(const RailDecision& chosen, const RailDecision& free, size_t gpu) {
   if (chosen.plan.gpus[gpu].rails.empty()) return true;
   return chosen.plan.gpus[gpu].path > free.plan.gpus[gpu].path ||
          share_of(chosen.plan, gpu) < share_of(free.plan, gpu) - kShareRounding;
-}
-
-bool loses_by(const RailDecision& chosen, const RailDecision& free) {
-  return !restriction_of(chosen, free).gpus.empty();
-}
-
-// The two settings by which a user chooses ports and rails.
-struct Choices {
-  bool list = false;  // NCCL_IB_HCA
-  bool map = false;
-};
-
-// Returns the decision without these settings of the user; `all` is the machine with all of its
-// ports.
-RailDecision decide_without(const Choices& dropped, const Machine& all,
-                            const config::Options& settings, const Inspection& inspection) {
-  topology::DecisionOptions options;
-  const Machine& machine = dropped.list ? all : inspection.decision.machine;
-  if (!dropped.list) {
-    options.rails.named = config::decision_options(settings, machine).rails.named;
-  }
-  if (!dropped.map && inspection.settings.contains(kRailMapVariable)) {
-    options.rails.map = settings.rail_map;
-  }
-  return topology::predict(topology::decide(machine, std::move(options), {}),
-                           inspection.decision.prediction.settings());
-}
-
-// Returns which of the two makes GPUs lose; both where neither does alone. `free` is the decision
-// without either.
-Choices restricting_of(const Choices& in_force, const RailDecision& free, const Machine& all,
-                       const config::Options& settings, const Inspection& inspection) {
-  if (!in_force.list || !in_force.map) return in_force;
-  const Choices list{true, false}, map{false, true};
-  const Choices found{loses_by(decide_without(map, all, settings, inspection), free),
-                      loses_by(decide_without(list, all, settings, inspection), free)};
-  const bool one_only = found.list != found.map;
-  return one_only && loses_by(inspection.decision, decide_without(found, all, settings, inspection))
-             ? found
-             : in_force;
 }
 
 }  // namespace
@@ -97,19 +59,20 @@ std::string restriction_text(const Inspection& inspection) {
 
 void decide_unrestricted(const Machine& all, const config::Options& settings,
                          Inspection* inspection) {
-  const Choices in_force{has_excluded(inspection->not_offered),
-                         inspection->settings.contains(kRailMapVariable)};
-  if (!in_force.list && !in_force.map) return;
-  const RailDecision free = decide_without(in_force, all, settings, *inspection);
-  if (!loses_by(inspection->decision, free)) return;
-  const Choices found = restricting_of(in_force, free, all, settings, *inspection);
-  inspection->unrestricted = decide_without(found, all, settings, *inspection);
-  if (found.list) inspection->restricting.push_back(kHcaVariable);
-  if (found.map) inspection->restricting.push_back(kRailMapVariable);
-  for (const std::string& name : inspection->restricting) {
-    std::string& text = inspection->restricted_by;
-    text += (text.empty() ? "" : " and ") + setting_text(inspection->settings, name);
-  }
+  const bool by_list = has_excluded(inspection->not_offered);
+  const bool by_map = inspection->settings.contains(kRailMapVariable);
+  if (!by_list && !by_map) return;
+  topology::DecisionOptions options;
+  // A list that excludes nothing may still name ports that are excluded without it.
+  if (!by_list) options.rails.named = config::decision_options(settings, all).rails.named;
+  topology::PredictedRails free = topology::predict(topology::decide(all, std::move(options), {}),
+                                                    inspection->decision.prediction.settings());
+  if (restriction_of(inspection->decision, free).gpus.empty()) return;
+  inspection->unrestricted = std::move(free);
+  std::vector<std::string> texts;
+  if (by_list) texts.push_back(setting_text(inspection->settings, kHcaVariable));
+  if (by_map) texts.push_back(setting_text(inspection->settings, kRailMapVariable));
+  inspection->restricted_by = fmt::format("{}", fmt::join(texts, " and "));
 }
 
 }  // namespace gdr::tools::topo

@@ -31,8 +31,7 @@ Restriction restriction_of(const topology::PredictedRails& chosen,
 // farther away, or shared by more GPUs". Inspection::unrestricted has a value.
 std::string restriction_text(const Inspection& inspection);
 
-// Fills Inspection::unrestricted, restricted_by and restricting; `all` is the machine with all of
-// its ports.
+// Fills Inspection::unrestricted and restricted_by; `all` is the machine with all of its ports.
 void decide_unrestricted(const topology::Machine& all, const config::Options& settings,
                          Inspection* inspection);
 
