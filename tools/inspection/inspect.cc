@@ -86,16 +86,15 @@ Result<Inspection> decide(Machine machine, const InspectSettings& settings, Find
   nccl.release = *release;
   topology::PredictedRails decision = topology::predict(
       topology::decide(std::move(machine), std::move(options), std::move(findings)), nccl);
-  UserSettings set = settings.set, unusable = settings.unusable;
+  UserSettings set = settings.set;
   if (!map.has_value()) {
     set.erase(kRailMapVariable);
   } else {
     Result<topology::RailPlan> plan =
         topology::plan_rails(decision.machine, decision.paths, {{}, map});
-    if (!plan) unusable.insert(set.extract(kRailMapVariable));
+    if (!plan) set.erase(kRailMapVariable);
   }
-  return Inspection{
-      .decision = std::move(decision), .settings = std::move(set), .unusable = std::move(unusable)};
+  return Inspection{.decision = std::move(decision), .settings = std::move(set)};
 }
 
 Result<Inspection> inspect_live(const InspectSettings& settings, Findings findings) {

@@ -7,31 +7,15 @@
 #include "tools/inspection/nccl_settings.h"
 
 namespace gdr::tools::topo {
-namespace {
-
-// Returns the variables with errors.
-UserSettings unusable_settings(const Findings& findings, const SettingSources& sources) {
-  UserSettings settings;
-  for (const Finding& finding : findings) {
-    if (finding.severity != Severity::kError) continue;
-    if (auto setting = find_source(sources, finding.subject)) {
-      settings.emplace(finding.subject, *setting);
-    }
-  }
-  return settings;
-}
-
-}  // namespace
 
 InspectSettings read_settings(const InspectOptions& asked, Findings* findings) {
   const SettingSources sources = asked.sources.has_value() ? *asked.sources : read_sources();
-  InspectSettings settings{.asked = asked, .options = {}, .nccl = {}, .set = {}, .unusable = {}};
+  InspectSettings settings{.asked = asked, .options = {}, .nccl = {}, .set = {}};
   for (const char* name : {kLevelVariable, kHcaVariable, kRailMapVariable}) {
     if (auto setting = find_source(sources, name)) settings.set.emplace(name, *setting);
   }
   settings.options = config::load(sources.all, findings);
   settings.nccl = nccl_settings(sources.all, settings.options, findings);
-  settings.unusable = unusable_settings(*findings, sources);
   return settings;
 }
 

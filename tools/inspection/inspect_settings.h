@@ -17,7 +17,6 @@ struct InspectSettings {
   topology::nccl::Settings nccl = {};  // likewise, but for the release
   // NCCL_IB_HCA, NCCL_NET_GDR_LEVEL and GDR_NCCL_RAIL_MAP, whether or not they can be used.
   UserSettings set;
-  UserSettings unusable;  // variables with a value that cannot be used
 };
 
 // Reads the environment and NCCL's files once, unless `asked` has what they set. A bad value there

@@ -35,14 +35,12 @@ struct Inspection {
   // The decision without NCCL_IB_HCA and the rail map, where some GPU loses by them (see
   // restriction.h); else nothing.
   std::optional<topology::PredictedRails> unrestricted = {};
-  // NCCL_IB_HCA, NCCL_NET_GDR_LEVEL and GDR_NCCL_RAIL_MAP, but for a map that is in `unusable`.
+  // NCCL_IB_HCA, NCCL_NET_GDR_LEVEL and GDR_NCCL_RAIL_MAP, but for a map that does not fit the
+  // machine.
   UserSettings settings = {};
   // Those of the two that are in force, with their values: "NCCL_IB_HCA=mlx5_0", or two joined by
   // " and "; "" where `unrestricted` is nothing.
   std::string restricted_by = {};
-  // Variables, of the plugin or of NCCL, whose values cannot be used, so that the defaults count:
-  // with an error in decision.findings, or a rail map that does not fit the machine.
-  UserSettings unusable = {};
 };
 
 }  // namespace gdr::tools::topo

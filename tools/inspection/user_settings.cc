@@ -16,41 +16,32 @@ SettingSources read_sources() {
 std::optional<UserSetting> find_source(const SettingSources& sources, const std::string& name) {
   const auto variable = sources.all.find(name);
   if (variable == sources.all.end() || variable->second.empty()) return std::nullopt;
-  UserSetting setting;
-  setting.value = variable->second;
-  if (const auto place = sources.places.find(name); place != sources.places.end()) {
-    setting.file = place->second.file;
-    setting.line = place->second.line;
-  }
-  if (sources.process.count(name) == 0) setting.from = UserSetting::From::kFile;
-  return setting;
-}
-
-const UserSetting* find_setting(const UserSettings& settings, const std::string& name) {
-  const auto found = settings.find(name);
-  return found == settings.end() ? nullptr : &found->second;
+  const auto place = sources.places.find(name);
+  const bool is_of_file = place != sources.places.end() && !sources.process.contains(name);
+  return UserSetting{variable->second, is_of_file ? std::optional(place->second) : std::nullopt};
 }
 
 std::string setting_text(const UserSettings& settings, const std::string& name) {
-  const UserSetting* found = find_setting(settings, name);
-  if (found == nullptr) return name;
-  const UserSetting& setting = *found;
-  const std::string text = name + "=" + setting.value;
-  if (setting.from == UserSetting::From::kEnvironment) return text;
-  return fmt::format("{} in line {} of {}", text, setting.line, setting.file);
+  const auto found = settings.find(name);
+  if (found == settings.end()) return name;
+  const auto& [value, place] = found->second;
+  const std::string text = name + "=" + value;
+  return place ? fmt::format("{} in line {} of {}", text, place->line, place->file) : text;
 }
 
 std::string origin_text(const UserSettings& settings, const std::string& name) {
-  const UserSetting* found = find_setting(settings, name);
-  if (found == nullptr) return "";
-  if (found->from == UserSetting::From::kEnvironment) return name + " in the environment";
-  return fmt::format("{} in line {} of {}", name, found->line, clean_text(found->file));
+  const auto found = settings.find(name);
+  if (found == settings.end()) return "";
+  const auto& place = found->second.place;
+  if (!place) return name + " in the environment";
+  return fmt::format("{} in line {} of {}", name, place->line, clean_text(place->file));
 }
 
 std::string removal_text(const UserSettings& settings, const std::string& name) {
-  const UserSetting* found = find_setting(settings, name);
-  if (found == nullptr || found->from == UserSetting::From::kEnvironment) return "unset " + name;
-  return fmt::format("remove {} from line {} of {}", name, found->line, clean_text(found->file));
+  const auto found = settings.find(name);
+  if (found == settings.end() || !found->second.place) return "unset " + name;
+  const config::ConfPlace& place = *found->second.place;
+  return fmt::format("remove {} from line {} of {}", name, place.line, clean_text(place.file));
 }
 
 }  // namespace gdr::tools::topo

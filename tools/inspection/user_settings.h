@@ -17,13 +17,10 @@ inline constexpr char kRailMapVariable[] = "GDR_NCCL_RAIL_MAP";
 
 // A setting of the user that is in force.
 struct UserSetting {
-  enum class From { kEnvironment, kFile };
-  From from = From::kEnvironment;
   std::string value;
-  // The line of NCCL's configuration that sets the variable, which counts where the environment
-  // does not have it; "" and 0 where no line does.
-  std::string file = {};
-  int line = 0;
+  // The line of NCCL's configuration that sets the variable; nothing: the environment does, which
+  // counts before every file.
+  std::optional<config::ConfPlace> place = {};
 };
 
 using UserSettings = std::map<std::string, UserSetting>;  // by the names of variables
@@ -40,9 +37,6 @@ SettingSources read_sources();
 // Returns what sets a variable: the environment or a file of NCCL; nothing where it is not set, or
 // set to nothing.
 std::optional<UserSetting> find_source(const SettingSources& sources, const std::string& name);
-
-// Returns null where the variable is not in force.
-const UserSetting* find_setting(const UserSettings& settings, const std::string& name);
 
 // Returns a setting with its value as the user gave it: "NCCL_IB_HCA=mlx5_0" or
 // "NCCL_IB_HCA=mlx5_0 in line 3 of /etc/nccl.conf"; the name where it is not in force.
