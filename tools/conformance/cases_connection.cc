@@ -119,15 +119,6 @@ void many_connections(Session& s) {
   s.meet("all data has arrived");
 }
 
-void both_directions(Session& s) {
-  s.open();
-  std::vector<TestConnection> connections = open_connections(s, {{0, 1}, {1, 0}});
-  std::vector<Group> groups;
-  for (int i = 0; i < 60; ++i) groups.push_back(single(s.random().below(100000)));
-  exchange_all(s, connections, groups);
-  s.meet("all data has arrived");
-}
-
 // Ranks of one process connect by the same calls. Here a single thread drives both ends.
 void same_process(Session& s) {
   s.open();
@@ -219,8 +210,6 @@ ConformanceCases connection_cases() {
        1, &listeners_in_any_order},
       {"C14-many-connections", "40 connections between two processes work at the same time", 2,
        &many_connections},
-      {"C15-both-directions", "two processes send to each other at the same time", 2,
-       &both_directions},
       {"C16-same-process", "both ends of a connection may be in one process", 1, &same_process},
       {"C17-close-send-first", "the sending end may be closed first", 2, &close_in_order<0>},
       {"C18-close-receive-first", "the receiving end may be closed first", 2, &close_in_order<1>},

@@ -78,18 +78,6 @@ void grouped_tags(Session& s, TestConnection& connection) {
   }
 }
 
-void grouped_sizes(Session& s, TestConnection& connection) {
-  int limit = group_limit(s);
-  for (int n = 2; n <= limit; ++n) {
-    Group group;
-    for (int i = 0; i < n; ++i) {
-      group.slots.push_back(Message{size_t{1} << (3 * i), (size_t{1} << (3 * i)) + 5, 100 - i});
-    }
-    group.send_order = shuffled(s.random(), static_cast<size_t>(n));
-    exchange(s, connection, {group});
-  }
-}
-
 // Covers many of the patterns of empty and other messages: an empty message has no data write, so a
 // plugin may lose or double its completion.
 void grouped_zeroes(Session& s, TestConnection& connection) {
@@ -147,10 +135,6 @@ ConformanceCases data_cases() {
        "in a receive of n = 1..max_recvs buffers each message arrives in the buffer of its tag, in "
        "any order of the sends",
        2, &one_way<grouped_tags>},
-      {"C25-grouped-sizes",
-       "buffers of one grouped receive may differ in size; each true size is "
-       "reported",
-       2, &one_way<grouped_sizes>},
       {"C26-grouped-zeroes", "a grouped receive may contain empty messages among others", 2,
        &one_way<grouped_zeroes>},
       {"C27-grouped-in-flight",
