@@ -65,7 +65,7 @@ const std::vector<Check>& all_checks() {
        .cost = Cost::kStops,
        .run = run_nvidia_driver},
       {.name = "cuda-driver",
-       .looks_at = "libcuda.so.1 against the kernel module, the CUDA runtime and the toolkit",
+       .looks_at = "libcuda.so.1 against the kernel module and the CUDA runtime",
        .why = "A driver library that does not fit the kernel module, or is absent, keeps every "
               "CUDA program from starting; one that is older than a program's CUDA, that "
               "program.",

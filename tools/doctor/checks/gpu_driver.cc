@@ -163,10 +163,11 @@ Observation cuda_driver_and_module(const CudaLibrary& cuda, const NvidiaModule& 
 
 // Within a major version of CUDA any driver runs what any toolkit compiled, but for code that is
 // PTX alone (CUDA's guide to compatibility, "Minor Version Compatibility").
-Observation cuda_driver_and_toolkit(const std::string& what, int driver, int major,
-                                    const std::string& version) {
-  const std::string evidence = fmt::format("{} is {}, and the driver supports CUDA up to {}", what,
-                                           version, cuda_version_text(driver));
+Observation cuda_driver_and_runtime(const CudaRuntime& runtime, int driver) {
+  const int major = runtime.version / 1000;
+  const std::string evidence =
+      fmt::format("{} is {}, and the driver supports CUDA up to {}", topo::clean_text(runtime.path),
+                  cuda_version_text(runtime.version), cuda_version_text(driver));
   if (major <= driver / 1000) return ok("", evidence);
   return warning("", evidence,
                  fmt::format("update NVIDIA's driver to one of CUDA {}, install the package "
@@ -214,16 +215,8 @@ Observations run_cuda_driver(const Host& host) {
   if (!facts.cuda.has_value()) return {missing_cuda_driver(host)};
   Observations seen = {cuda_driver_and_module(*facts.cuda, nvidia_module(host))};
   const int driver = facts.cuda->version;
-  if (driver <= 0) return seen;
-  if (facts.runtime.has_value() && facts.runtime->version > 0) {
-    seen.push_back(cuda_driver_and_toolkit(topo::clean_text(facts.runtime->path), driver,
-                                           facts.runtime->version / 1000,
-                                           cuda_version_text(facts.runtime->version)));
-  }
-  const std::string toolkit = cuda_toolkit_version(host);
-  if (!toolkit.empty()) {
-    seen.push_back(cuda_driver_and_toolkit("the toolkit in /usr/local/cuda", driver,
-                                           major_of(toolkit), toolkit));
+  if (driver > 0 && facts.runtime.has_value() && facts.runtime->version > 0) {
+    seen.push_back(cuda_driver_and_runtime(*facts.runtime, driver));
   }
   return seen;
 }

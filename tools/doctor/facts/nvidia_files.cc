@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <sstream>
 #include <system_error>
 
@@ -115,25 +114,12 @@ std::string needs_nvml(const Host& host) {
                       : "run it on the machine itself, with NVIDIA's driver loaded";
 }
 
-std::string cuda_toolkit_version(const Host& host) {
-  const std::string text = host.read("/usr/local/cuda/version.json").value_or("");
-  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object() || !json.contains("cuda") || !json["cuda"].is_object()) return "";
-  const auto version = json["cuda"].find("version");
-  if (version == json["cuda"].end() || !version->is_string()) return "";
-  return first_version_in(version->get<std::string>());
-}
-
 std::string first_version_in(const std::string& text) {
   std::istringstream words(text);
   for (std::string word; words >> word;) {
     if (is_driver_version(word)) return word;
   }
   return "";
-}
-
-int major_of(const std::string& version) {
-  return static_cast<int>(std::strtol(version.c_str(), nullptr, 10));
 }
 
 }  // namespace gdr::tools::doctor

@@ -47,14 +47,8 @@ std::string kernel_release_of(const Host& host);
 // Returns what shows the facts that NVML alone has, for Observation::needs.
 std::string needs_nvml(const Host& host);
 
-// Returns the version of the CUDA toolkit in /usr/local/cuda: "12.8.1"; "" where there is none.
-std::string cuda_toolkit_version(const Host& host);
-
 // Returns the first word of a text that is a version, digits and dots alone: "570.133.20"; "" where
 // there is none.
 std::string first_version_in(const std::string& text);
-
-// Returns the number before the first dot; 0 where there is none.
-int major_of(const std::string& version);
 
 }  // namespace gdr::tools::doctor

@@ -76,10 +76,9 @@ auto without_library(Container container) {
   };
 }
 
-auto with_runtime(int version, const char* toolkit = "") {
+auto with_runtime(int version) {
   return [=](CudaHost* made) {
     made->host.gpus.runtime = CudaRuntime{"/usr/lib/libcudart.so.12.9", version};
-    made->write("/usr/local/cuda/version.json", toolkit);
   };
 }
 
@@ -109,8 +108,6 @@ TEST(CudaDriver, EachCase_HasItsVerdict) {
         Verdict::kWarning},
        {"runtime of a later minor version", with_runtime(12090), Verdict::kOk},
        {"runtime of a later major version", with_runtime(13000), Verdict::kWarning},
-       {"toolkit of a later major version",
-        with_runtime(12090, R"({"cuda": {"version": "13.0.1"}})"), Verdict::kWarning},
        {"copy of a machine", [](CudaHost* made) { made->host.is_live = false; },
         Verdict::kUnknown}});
   EXPECT_EQ(worst_of("cuda-driver", MadeHost().host).verdict, Verdict::kNothing);
