@@ -124,7 +124,7 @@ TEST_F(DoctorFrom, WhatAFileIsSilentOf_IsNotOk) {
       {bare, "port-state", "unknown: the file does not show the state of any port"},
       {bare, "link-layer", "unknown: the file does not show the link layer of any port"},
       {bare, "memory-registration", "unknown: the file does not show whether HCAs can"},
-      {bare, "nccl-filters", "unknown: the file does not show network interfaces and"},
+      {bare, "nccl-filters", "unknown: the file does not show network interfaces"},
       {without_gpu, "rails", "nothing: the file shows no GPU"},
       {without_gpu, "gpu-rail-path", "nothing: the file shows no GPU"},
       {without_gpu, "nvlink", "nothing: the file shows no GPU"},

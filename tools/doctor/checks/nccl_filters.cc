@@ -127,65 +127,6 @@ void judge_interface_filter(const Host& host, const config::Options& options, Ob
   }
 }
 
-bool is_absent(const Host& host, const std::string& pkey_file) {
-  const std::string text = host.line(pkey_file);
-  return text.empty() || std::strtoul(text.c_str(), nullptr, 16) == 0;
-}
-
-struct PkeyTables {
-  size_t all = 0, of_infiniband = 0;
-  std::vector<std::string> without;  // InfiniBand ports whose table has no key at the index
-};
-
-PkeyTables pkey_tables(const Host& host, const config::Options& options) {
-  PkeyTables tables;
-  for (const auto& [hca, port] : all_ports(host)) {
-    const std::string folder = fmt::format("/sys/class/infiniband/{}/ports/{}", hca, port);
-    if (!options.hcas.accepts(hca, port)) continue;
-    if (host.names(folder + "/pkeys").empty()) continue;
-    ++tables.all;
-    if (host.line(folder + "/link_layer") != "InfiniBand") continue;
-    ++tables.of_infiniband;
-    if (!is_absent(host, fmt::format("{}/pkeys/{}", folder, options.pkey_index))) continue;
-    tables.without.push_back(fmt::format("{}:{}", hca, port));
-  }
-  return tables;
-}
-
-// Keys are 0x7fff and 0xffff by default, and tables have 128 entries at most as a rule.
-constexpr long long kLeastPkey = 0x7fff;
-
-// The variable is an index into the port's table, in which unused entries are 0x0000.
-void judge_pkey_index(const Host& host, const config::Options& options, Observations* seen) {
-  constexpr char kName[] = "NCCL_IB_PKEY";
-  if (!nccl_setting(host, kName).has_value()) return;
-  const PkeyTables tables = pkey_tables(host, options);
-  const std::string fix = unset_text(host, kName) +
-                          ", or use the key's position in "
-                          "/sys/class/infiniband/*/ports/*/pkeys";
-  const std::string setting = value_text(host, kName);
-  if (!tables.without.empty()) {
-    seen->push_back(
-        failure(kName,
-                fmt::format("{} is an index into the port's table of keys, not a key, "
-                            "and {} has none there (pkeys/{})",
-                            setting, fmt::join(tables.without, ", "), options.pkey_index),
-                fix));
-  } else if (nccl_number(host, kName).value_or(0) >= kLeastPkey) {
-    seen->push_back(warning(
-        kName, setting + " is a key, and NCCL takes it for an index into the port's table of keys",
-        fix));
-  } else if (tables.all == 0) {
-    seen->push_back(unknown(kName, setting + " is an index, and no port shows its table of keys",
-                            "run it on the machine, with /sys mounted"));
-  } else {
-    seen->push_back(ok(
-        kName, fmt::format("{} is an index, and {}", setting,
-                           tables.of_infiniband == 0 ? "there is no InfiniBand port with a table"
-                                                     : "every InfiniBand port has a key there")));
-  }
-}
-
 }  // namespace
 
 Observations run_nccl_filters(const Host& host) {
@@ -193,9 +134,8 @@ Observations run_nccl_filters(const Host& host) {
   Observations seen;
   judge_hca_filter(host, options, &seen);
   judge_interface_filter(host, options, &seen);
-  judge_pkey_index(host, options, &seen);
   if (seen.empty()) {
-    seen.push_back(nothing_set(host, "NCCL_IB_HCA, NCCL_SOCKET_IFNAME and NCCL_IB_PKEY are unset"));
+    seen.push_back(nothing_set(host, "NCCL_IB_HCA and NCCL_SOCKET_IFNAME are unset"));
   }
   return seen;
 }

@@ -3,13 +3,10 @@
 namespace gdr::tools::doctor {
 namespace {
 
-// The variables of a job on this machine, which has an HCA with one key and an interface that is
-// up.
+// The variables of a job on this machine, which has an HCA and an interface that is up.
 auto job(const config::Environment& environment) {
   return [environment](MadeHost* made) {
     made->write_files({{"/sys/class/infiniband/mlx5_0/ports/1/link_layer", "InfiniBand\n"},
-                       {"/sys/class/infiniband/mlx5_0/ports/1/pkeys/0", "0xffff\n"},
-                       {"/sys/class/infiniband/mlx5_0/ports/1/pkeys/1", "0x0000\n"},
                        {"/sys/class/net/eth0/operstate", "up\n"},
                        {"/sys/class/net/eth1/operstate", "down\n"}});
     made->host.is_live = true;
@@ -17,14 +14,9 @@ auto job(const config::Environment& environment) {
   };
 }
 
-// A variable on a machine that shows nothing, or a RoCE port with one key.
-auto bare(const char* name, const char* value, bool has_roce = false) {
-  return [=](MadeHost* made) {
-    made->host.environment[name] = value;
-    if (!has_roce) return;
-    made->write("/sys/class/infiniband/mlx5_0/ports/1/link_layer", "Ethernet\n");
-    made->write("/sys/class/infiniband/mlx5_0/ports/1/pkeys/0", "0xffff\n");
-  };
+// A variable on a machine that shows nothing.
+auto bare(const char* name, const char* value) {
+  return [=](MadeHost* made) { made->host.environment[name] = value; };
 }
 
 TEST(NcclFilters, EachCase_HasItsVerdict) {
@@ -66,14 +58,7 @@ TEST(NcclFilters, EachCase_HasItsVerdict) {
         "bond0 (environment) matches no interface of this machine (eth0, eth1)"},
        {"no interface can be read", job({{"NCCL_SOCKET_IFNAME", "eth0 eth1"}}), Verdict::kFailure,
         "", "", "export NCCL_SOCKET_IFNAME=eth0,eth1, or name one of them"},
-       {"interface without /sys", bare("NCCL_SOCKET_IFNAME", "eth0"), Verdict::kUnknown},
-       {"index of a key", job({{"NCCL_IB_PKEY", "0"}}), Verdict::kOk},
-       {"index without a key", job({{"NCCL_IB_PKEY", "1"}}), Verdict::kFailure},
-       {"key", job({{"NCCL_IB_PKEY", "0x7fff"}}), Verdict::kFailure},
-       {"index without a table", bare("NCCL_IB_PKEY", "1"), Verdict::kUnknown},
-       {"key without a table", bare("NCCL_IB_PKEY", "0x7fff"), Verdict::kWarning},
-       {"key on RoCE", bare("NCCL_IB_PKEY", "0x7fff", true), Verdict::kWarning},
-       {"index on RoCE", bare("NCCL_IB_PKEY", "0", true), Verdict::kOk}});
+       {"interface without /sys", bare("NCCL_SOCKET_IFNAME", "eth0"), Verdict::kUnknown}});
 }
 
 }  // namespace
