@@ -126,25 +126,6 @@ void same_process(Session& s) {
   exchange_all(s, connections, {single(1), single(100000), single(3000000), single(0)});
 }
 
-// The ranks of a job destroy their communicators at different times, so either end may close first.
-template <int first>
-void close_in_order(Session& s) {
-  s.open();
-  for (int round = 0; round < 3; ++round) {
-    TestConnection connection = open_connection(s, 0, 1);
-    exchange(s, connection, {single(5000), single(100)});
-    s.meet("data has arrived");
-    if (s.rank() == first) {
-      connection.close_send();
-      connection.close_recv();
-    }
-    s.meet("first end closed");
-    connection.close_send();
-    connection.close_recv();
-    s.meet("both ends closed");
-  }
-}
-
 size_t open_descriptors() {
   std::error_code ignored;
   const std::filesystem::directory_iterator folder("/proc/self/fd", ignored);
@@ -211,8 +192,6 @@ ConformanceCases connection_cases() {
       {"C14-many-connections", "40 connections between two processes work at the same time", 2,
        &many_connections},
       {"C16-same-process", "both ends of a connection may be in one process", 1, &same_process},
-      {"C17-close-send-first", "the sending end may be closed first", 2, &close_in_order<0>},
-      {"C18-close-receive-first", "the receiving end may be closed first", 2, &close_in_order<1>},
       {"C19-descriptors", "closing a connection closes its file descriptors", 1,
        &descriptors_return},
   };
