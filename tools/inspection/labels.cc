@@ -60,18 +60,8 @@ bool makes_gpu_links(uint16_t vendor) {
 RailPair make_pair(const RailDecision& decision, size_t gpu, size_t rail) {
   size_t hca = decision.plan.rails[rail].port.hca;
   Verdicts verdicts = verdicts_between(decision, gpu, hca);
-  RailPair pair{gpu, rail, gpu_hca_text(decision, gpu, hca),
-                verdicts.send.direct && verdicts.receive.direct, ""};
-  if (pair.direct) {
-    pair.verdict = "GPUDirect";
-  } else if (verdicts.receive.direct) {
-    pair.verdict = "GPUDirect receive only: " + verdicts.send.reason;
-  } else if (verdicts.send.direct) {
-    pair.verdict = "GPUDirect send only: " + verdicts.receive.reason;
-  } else {
-    pair.verdict = "no GPUDirect: " + verdicts.receive.reason;
-  }
-  return pair;
+  return {gpu, rail, gpu_hca_text(decision, gpu, hca),
+          verdicts.send.direct && verdicts.receive.direct};
 }
 
 // Neighbours in the list differ in hue or lightness, since neighbouring rails lie side by side.

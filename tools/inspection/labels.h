@@ -86,7 +86,6 @@ struct RailPair {
   size_t rail = 0;      // position in RailPlan::rails
   std::string path;     // "PIX"
   bool direct = false;  // GPUDirect RDMA in both directions
-  std::string verdict;  // "GPUDirect", "GPUDirect receive only: ...", "no GPUDirect: ..."
 };
 std::vector<RailPair> rail_pairs(const RailDecision& decision);  // by rail, then by GPU
 

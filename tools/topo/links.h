@@ -1,5 +1,4 @@
-// What lies between devices, as the picture words it: NVLinks, NVLink-C2C, and the narrowest PCIe
-// link of a path.
+// A GPU's NVLinks and NVLink-C2C, as the picture words them.
 #pragma once
 
 #include <string>
@@ -13,13 +12,5 @@ namespace gdr::tools::topo {
 // x4";
 // "" for none, and "NVLink unknown" where the source does not state them.
 std::string gpu_links_text(const Machine& machine, size_t gpu);
-
-// Returns the narrowest of the PCIe links on the path between a GPU and an HCA. Links of unknown
-// speed or width do not count; {} where none is known.
-PciLink narrowest_link(const Machine& machine, const Attachment& gpu, const PciLink& gpu_link,
-                       const Attachment& hca, const PciLink& hca_link);
-
-// Returns the words on the line of a pair: "PIX, 32 GT/s x16".
-std::string pair_text(const RailDecision& decision, const RailPair& pair);
 
 }  // namespace gdr::tools::topo

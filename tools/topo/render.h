@@ -27,9 +27,8 @@ inline constexpr int kJsonSchemaVersion = 2;
 std::string json_text(const topology::PredictedRails& decision,
                       const std::vector<transport::SkippedPort>& not_offered = {});
 
-// A picture of packages, switches and devices as nested boxes, below a header with `date`, which
-// may be empty; see picture_date(). Every rail has a colour, which its GPU, its HCA port and the
-// line between them share. Below the boxes is a legend.
-std::string svg_text(const topology::PredictedRails& decision, const std::string& date = "");
+// A picture of packages, switches and devices as nested boxes. Every rail has a colour, which its
+// GPU, its HCA port and the line between them share. Below the boxes is a legend.
+std::string svg_text(const topology::PredictedRails& decision);
 
 }  // namespace gdr::tools::topo

@@ -6,7 +6,6 @@
 #include "tools/inspection/inspect.h"
 #include "tools/inspection/labels.h"
 #include "tools/inspection/read_file.h"
-#include "tools/topo/picture_header.h"
 #include "tools/topo/render.h"
 #include "topology/grouping.h"
 #include "topology/grouping_check.h"
@@ -44,7 +43,7 @@ std::string view_text(const Inspection& inspection, View view) {
       return topology::nccl_xml_text_of(
           topology::group_under_switches(decision.machine, decision.plan));
     case View::kSvg:
-      return svg_text(decision, picture_date());
+      return svg_text(decision);
     case View::kMatrix:
       break;
   }
@@ -93,7 +92,7 @@ Outcome show(const InspectOptions& options, View view, bool with_picture) {
   outcome.results = view_text(*inspection, view);
   const Machine& machine = inspection->decision.machine;
   if (machine.gpus.empty() && machine.hcas.empty()) outcome.exit_code = kExitCouldNotRun;
-  if (with_picture) outcome.picture = svg_text(inspection->decision, picture_date());
+  if (with_picture) outcome.picture = svg_text(inspection->decision);
   return outcome;
 }
 

@@ -8,14 +8,13 @@
 #include "tools/inspection/labels.h"
 #include "tools/topo/layout.h"
 #include "tools/topo/links.h"
-#include "tools/topo/picture_header.h"
 #include "tools/topo/render.h"
 #include "tools/topo/svg_canvas.h"
 
 namespace gdr::tools::topo {
 namespace {
 
-constexpr double kTop = 78;              // y of the boxes, below the header
+constexpr double kTop = 60;              // y of the boxes, below the header
 constexpr double kSide = 14;             // x of the boxes
 constexpr double kMinWidth = 1010;       // of the picture, for the legend below it
 constexpr double kStripCharWidth = 6.3;  // of small text
@@ -49,10 +48,20 @@ BoxLook look_of(Layout::Box::Kind kind) {
   return {"#ffffff", "#5f6b7a", 0};
 }
 
+// Joins the texts that are not empty.
+std::string joined(const std::vector<std::string>& texts) {
+  std::string all;
+  for (const std::string& text : texts) {
+    if (text.empty()) continue;
+    all += (all.empty() ? "" : "  \u00b7  ") + text;
+  }
+  return all;
+}
+
 class Picture {
  public:
-  Picture(const RailDecision& decision, const std::string& date)
-      : decision_(decision), layout_(lay_out(decision, kSide, kTop)), date_(date) {}
+  explicit Picture(const RailDecision& decision)
+      : decision_(decision), layout_(lay_out(decision, kSide, kTop)) {}
 
   std::string text() {
     pugi::xml_document document;
@@ -65,7 +74,7 @@ class Picture {
     for (size_t i = 0; i < layout_.hcas.size(); ++i) draw_hca(svg, i);
     pugi::xml_node lines = add_group(svg, "lines");
     for (const Layout::Line& line : layout_.lines) draw_line(lines, line);
-    const double height = draw_legend(svg, decision_, width, layout_.bottom);
+    const double height = draw_legend(svg);
     set(svg, "width", width);
     set(svg, "height", height);
     set(svg, "viewBox", fmt::format("0 0 {} {}", number_text(width), number_text(height)));
@@ -98,12 +107,27 @@ class Picture {
     set(paper, "width", "100%");
     set(paper, "height", "100%");
     set(paper, "fill", "#ffffff");
-    const std::vector<std::string> lines = header_lines(decision_, date_);
-    add_text(svg, kMargin, 28, lines[0], "title", static_cast<size_t>((width - kMargin) / 12));
-    for (size_t i = 1; i < lines.size(); ++i) {
-      add_text(svg, kMargin, 30 + 18 * static_cast<double>(i), lines[i], "subtitle",
-               static_cast<size_t>((width - 2 * kMargin) / 7.6));
+    const Machine& machine = decision_.machine;
+    const std::string host = machine.host.empty() ? "" : "host " + machine.host;
+    add_text(svg, kMargin, 28, "Rails: " + machine.source, "title",
+             static_cast<size_t>((width - kMargin) / 12));
+    add_text(svg, kMargin, 48, joined({host, release_text(decision_.prediction.settings())}),
+             "subtitle", static_cast<size_t>((width - 2 * kMargin) / 7.6));
+  }
+
+  // Draws what lines and colours mean, and returns the y of the end.
+  double draw_legend(pugi::xml_node svg) const {
+    pugi::xml_node legend = add_group(svg, "legend");
+    double y = layout_.bottom;
+    for (const char* note :
+         {"A rail's GPU and port share its colour. Solid line: GPUDirect RDMA in both directions; "
+          "dashed: not in both. Grey: excluded, or no rail.",
+          "nccl-gdr topo prints why ports are excluded, why pairs have no GPUDirect RDMA, and "
+          "where NCCL does not follow the rails."}) {
+      y += kRowHeight;
+      add_text(legend, kMargin, y, note, "small");
     }
+    return y + kRowHeight;
   }
 
   static void draw_box(pugi::xml_node svg, const Layout::Box& box) {
@@ -191,10 +215,9 @@ class Picture {
   void draw_line(pugi::xml_node parent, const Layout::Line& line) {
     const std::string colour = rail_colour(line.pair.rail);
     const bool dashed = !line.pair.direct;
-    pugi::xml_node rect =
-        draw_strip(parent, line.tag, "#ffffff",
-                   fmt::format("rail {}: {}", decision_.plan.rails[line.pair.rail].id,
-                               pair_text(decision_, line.pair)));
+    pugi::xml_node rect = draw_strip(
+        parent, line.tag, "#ffffff",
+        fmt::format("rail {}: {}", decision_.plan.rails[line.pair.rail].id, line.pair.path));
     set(rect, "stroke", colour);
     if (dashed) set(rect, "stroke-dasharray", "4 3");
     const auto middle = [](const Rect& strip) { return strip.y + strip.height / 2; };
@@ -207,13 +230,10 @@ class Picture {
 
   const RailDecision& decision_;
   Layout layout_;
-  std::string date_;
 };
 
 }  // namespace
 
-std::string svg_text(const RailDecision& decision, const std::string& date) {
-  return Picture(decision, date).text();
-}
+std::string svg_text(const RailDecision& decision) { return Picture(decision).text(); }
 
 }  // namespace gdr::tools::topo

@@ -1,5 +1,4 @@
-// Elements of SVG (Scalable Vector Graphics 1.1), and the legend below the boxes of the picture.
-// Text that goes in is cleaned and escaped here.
+// Elements of SVG (Scalable Vector Graphics 1.1). Text that goes in is cleaned and escaped here.
 #pragma once
 
 #include <pugixml.hpp>
@@ -32,9 +31,5 @@ void add_line(pugi::xml_node parent, const std::string& path, const std::string&
 std::string number_text(double number);
 
 inline constexpr double kMargin = 24;
-
-// Draws what lines and colours mean, and the reasons that they do not show, a sentence each from y
-// down; returns the y of the end.
-double draw_legend(pugi::xml_node svg, const RailDecision& decision, double width, double y);
 
 }  // namespace gdr::tools::topo

@@ -2,19 +2,15 @@
 
 #include <gmock/gmock.h>
 
-#include <cstdlib>
 #include <set>
 
 #include "tests/unit/topology/machines.h"
-#include "tools/topo/picture_header.h"
 
 namespace gdr::tools::topo {
 namespace {
 
-using ::testing::HasSubstr;
 using topology::flat;
 using topology::scene_of;
-using topology::two_sockets_with_switches;
 
 TEST(GpuGpuText, NvlinkBetweenTwoGpus_CountsTheirLinksOnly) {
   Machine machine = flat(3, 0);
@@ -54,38 +50,6 @@ TEST(RailColour, SixteenRails_AreAllDifferent) {
   for (size_t i = 0; i < 16; ++i) colours.insert(rail_colour(i));
   EXPECT_EQ(colours.size(), 16u);
   EXPECT_EQ(rail_colour(16), rail_colour(0));
-}
-
-TEST(PictureHeader, Machine_HasSourceHostCpuReleaseLevelAndDate) {
-  Machine machine = two_sockets_with_switches();
-  machine.host = "node17";
-  std::vector<std::string> lines = header_lines(scene_of(machine), "2026-11-22");
-  ASSERT_EQ(lines.size(), 3u);
-  EXPECT_EQ(lines[0], "Rails: made by hand");
-  EXPECT_EQ(
-      lines[1],
-      "host node17  \u00b7  2 x GenuineIntel x86_64 family 6 model 143  \u00b7  8 GPUs (NVIDIA "
-      "H100)  \u00b7  5 HCAs");
-  EXPECT_EQ(lines[2], "NCCL " + topology::nccl::kNewestRelease.to_string() +
-                          "  \u00b7  NCCL_NET_GDR_LEVEL unset  \u00b7  2026-11-22");
-}
-
-TEST(PictureHeader, LevelAndOneOfSeveralHosts_AreNamed) {
-  Machine machine = flat(1, 1);
-  machine.host = "0x12";
-  machine.hosts = 18;
-  topology::nccl::Settings settings;
-  settings.gdr_level = PathClass::kPxb;
-  std::vector<std::string> lines = header_lines(scene_of(machine, settings), "");
-  EXPECT_THAT(lines[1], HasSubstr("host 0x12 of 18  \u00b7  CPU unknown"));
-  EXPECT_THAT(lines[2], HasSubstr("NCCL_NET_GDR_LEVEL=PXB"));
-}
-
-TEST(PictureDate, SourceDateEpoch_IsTheDate) {
-  ASSERT_EQ(setenv("SOURCE_DATE_EPOCH", "1000000000", 1), 0);
-  EXPECT_EQ(picture_date(), "2001-09-09");
-  ASSERT_EQ(unsetenv("SOURCE_DATE_EPOCH"), 0);
-  EXPECT_THAT(picture_date(), ::testing::MatchesRegex("[0-9]{4}-[0-9]{2}-[0-9]{2}"));
 }
 
 }  // namespace

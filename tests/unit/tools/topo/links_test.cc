@@ -8,8 +8,6 @@ namespace gdr::tools::topo {
 namespace {
 
 using topology::flat;
-using topology::lopsided;
-using topology::scene_of;
 
 Machine linked(std::vector<NvLink> links) {
   Machine machine = flat(3, 1);
@@ -33,32 +31,6 @@ TEST(GpuLinksText, EveryKind_IsShort) {
   EXPECT_EQ(gpu_links_text(machine, 0), "NVLink unknown");
   machine.gpus[0].ids.vendor = 0x1002;
   EXPECT_EQ(gpu_links_text(machine, 0), "xGMI unknown");
-}
-
-// GPU0 of lopsided() is below two switches of 16 GT/s x16, the HCA below the first of them.
-TEST(PairText, NarrowestLinkOfThePath_IsBesideTheClass) {
-  Machine machine = lopsided();
-  auto text = [&] {
-    RailDecision scene = scene_of(machine);
-    return pair_text(scene, rail_pairs(scene).at(0));
-  };
-  EXPECT_EQ(text(), "PXB, 16 GT/s x16");
-  machine.switches[1].link = PciLink{64, 16};
-  EXPECT_EQ(text(), "PXB, 32 GT/s x16");
-  machine.switches[0].link = PciLink{2.5, 1};  // above both devices: not on the path
-  EXPECT_EQ(text(), "PXB, 32 GT/s x16");
-  machine.hcas[0].link = PciLink{32, 8};
-  EXPECT_EQ(text(), "PXB, 32 GT/s x8");
-  machine.hcas[0].link = machine.gpus[0].link = machine.switches[1].link = PciLink{};
-  EXPECT_EQ(text(), "PXB");
-}
-
-TEST(PairText, PathAcrossSockets_CountsTheTopmostSwitch) {
-  Machine machine = lopsided();
-  machine.switches[0].link = PciLink{8, 4};
-  RailDecision scene = scene_of(machine);
-  ASSERT_EQ(rail_pairs(scene).at(1).path, "SYS");
-  EXPECT_EQ(pair_text(scene, rail_pairs(scene).at(1)), "SYS, 8 GT/s x4");
 }
 
 }  // namespace
