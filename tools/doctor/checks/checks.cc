@@ -156,9 +156,8 @@ const std::vector<Check>& all_checks() {
        .needs_topology = true,
        .run = run_max_read_request},
       {.name = "numa",
-       .looks_at = "the NUMA nodes of GPUs and HCAs, and whether this process may run near them",
-       .why = "NCCL takes a device of unknown node to be near no other, and threads far from "
-              "their GPU go over the link between the sockets.",
+       .looks_at = "the NUMA nodes of GPUs and HCAs",
+       .why = "NCCL takes a device of unknown node to be near no other.",
        .cost = Cost::kSlows,
        .kinds = {FindingKind::kNuma, FindingKind::kTopologySource},
        .in_file = InFile{},

@@ -1,73 +1,20 @@
-// NUMA nodes of GPUs and HCAs, and the CPUs of this process. How far a GPU is from its rail is a
+// NUMA nodes of GPUs and HCAs. How far a GPU is from its rail is a
 // matter of path classes, and of another check.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdlib>
-#include <set>
 
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/topology.h"
-#include "topology/cpu_mask.h"
 
 namespace gdr::tools::doctor {
 namespace {
-
-constexpr char kProcessStatus[] = "/proc/self/status";
 
 size_t numa_nodes_of(const Machine& machine) {
   return static_cast<size_t>(
       std::count_if(machine.numa_nodes.begin(), machine.numa_nodes.end(),
                     [](const topology::NumaNode& node) { return node.id >= 0; }));
-}
-
-// The list of CPUs that this process may run on, as "0-31,64-95"; "" where unknown.
-std::string allowed_cpus(const Host& host) {
-  const std::string list = host.line_of(kProcessStatus, "Cpus_allowed_list:").value_or("");
-  const size_t from = list.find_first_not_of(" \t");
-  return from == std::string::npos ? "" : list.substr(from);
-}
-
-std::set<int> cpu_numbers(const std::string& list) {
-  const std::optional<std::string> mask = topology::mask_of_list(list);
-  const auto cpus = mask.has_value() ? topology::cpus_in(*mask) : std::nullopt;
-  return cpus.has_value() ? std::set<int>(cpus->begin(), cpus->end()) : std::set<int>();
-}
-
-// Whether the process may run on some CPU of the node, as far as that is known.
-bool reaches_node(const Machine& machine, int node, const std::set<int>& allowed) {
-  if (node < 0) return true;
-  const auto cpus = topology::cpus_in(machine.numa_nodes[static_cast<size_t>(node)].cpus);
-  if (!cpus.has_value() || cpus->empty()) return true;
-  return std::any_of(cpus->begin(), cpus->end(), [&](int cpu) { return allowed.count(cpu) > 0; });
-}
-
-// Only where the process is restricted: a launcher may have bound it as the rank of one GPU, or a
-// container may have CPUs of one socket and all GPUs.
-void add_affinity(const Host& host, Observations* seen) {
-  const Machine& machine = machine_of(host);
-  const std::string list = allowed_cpus(host);
-  const std::set<int> allowed = cpu_numbers(list);
-  if (!host.is_live || allowed.empty() || machine.gpus.empty()) return;
-  if (allowed == cpu_numbers(host.line("/sys/devices/system/cpu/online"))) return;
-  std::vector<std::string> far;
-  for (size_t i = 0; i < machine.gpus.size(); ++i) {
-    if (!reaches_node(machine, machine.gpus[i].at.numa, allowed)) {
-      far.push_back(gpu_name(machine, i));
-    }
-  }
-  const std::string evidence = fmt::format(
-      "this process may run on CPUs {} (Cpus_allowed_list in {})", list, kProcessStatus);
-  if (far.empty()) {
-    seen->push_back(ok("", evidence + ", some of them near each GPU"));
-  } else if (far.size() < machine.gpus.size()) {
-    seen->push_back(ok("", evidence + ", none of them near " + topo::short_list(far) +
-                               ": right for a rank of another GPU, and for no other"));
-  } else {
-    seen->push_back(warning("", evidence + ", and every GPU is on another NUMA node",
-                            "bind the process to CPUs near its GPU: numactl --cpunodebind, or "
-                            "CPUs of both sockets for the container"));
-  }
 }
 
 // A bit mask: 1 balances between nodes, 2 only moves cold pages to slow memory
@@ -127,7 +74,6 @@ Observations run_numa(const Host& host) {
     seen.push_back(
         ok("", fmt::format("the NUMA node of each GPU and HCA on PCIe is known, of {}", nodes)));
   }
-  add_affinity(host, &seen);
   return seen;
 }
 
