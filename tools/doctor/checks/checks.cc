@@ -131,7 +131,7 @@ const std::vector<Check>& all_checks() {
        .needs_topology = true,
        .run = run_pci_acs},
       {.name = "iommu",
-       .looks_at = "whether an IOMMU translates the addresses of HCAs and GPUs",
+       .looks_at = "whether an IOMMU translates the addresses of HCAs",
        .why = "Translated requests for GPU memory go up to the CPU's root complex and back, even "
               "below one switch.",
        .cost = Cost::kSlows,

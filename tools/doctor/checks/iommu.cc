@@ -1,4 +1,4 @@
-// What the IOMMU does to the addresses of HCAs and GPUs.
+// What the IOMMU does to the addresses of HCAs.
 //
 // Where it translates an HCA's addresses, the HCA sends requests to I/O virtual addresses. No
 // switch has a window for these (Linux keeps the windows of the host bridges out of them:
@@ -13,7 +13,6 @@
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/facts/pci_functions.h"
 #include "tools/doctor/topology.h"
-#include "topology/sources/selection.h"
 #include "topology/sources/sysfs_files.h"
 
 namespace gdr::tools::doctor {
@@ -120,26 +119,6 @@ Observation hcas_of_type(const Host& host, const std::string& type,
                         iommu_words(host)));
 }
 
-// CUDA does not support copies between GPUs over PCIe with a translating IOMMU, but for virtual
-// machines (CUDA Programming Guide, "IOMMU on Linux").
-void add_translated_gpus(const Host& host, Observations* seen) {
-  const Machine& machine = machine_of(host);
-  if (machine.cpu.arch != "x86_64" || is_virtual_machine(host)) return;
-  std::vector<std::string> names;
-  for (size_t i = 0; i < machine.gpus.size(); ++i) {
-    const topology::Gpu& gpu = machine.gpus[i];
-    if (!is_translated(host, gpu.bdf) || gpu.ids.vendor != topology::kNvidia) continue;
-    if (machine.gpu_links_known && gpu.nvlinks.empty()) names.push_back(gpu_name(machine, i));
-  }
-  if (names.size() < 2) return;
-  seen->push_back(
-      warning(topo::short_list(names),
-              "the IOMMU translates the GPUs' addresses (iommu_group/type in sysfs), and "
-              "they have no NVLink: CUDA does not support copies between GPUs over PCIe "
-              "in this mode (CUDA Programming Guide, IOMMU on Linux)",
-              kIommuFix));
-}
-
 }  // namespace
 
 Observations run_iommu(const Host& host) {
@@ -158,7 +137,6 @@ Observations run_iommu(const Host& host) {
   for (const auto& [type, hcas] : types_of_hcas(host)) {
     seen.push_back(hcas_of_type(host, type, hcas));
   }
-  add_translated_gpus(host, &seen);
   if (seen.empty()) {
     seen.push_back(
         ok("", "an IOMMU is in use, and there is no HCA with a rail; " + iommu_words(host)));

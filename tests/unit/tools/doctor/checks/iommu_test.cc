@@ -3,8 +3,6 @@
 namespace gdr::tools::doctor {
 namespace {
 
-using ::testing::HasSubstr;
-
 void with_groups(MadePci* made, const std::string& type) {
   made->group(kMadeGpu, type);
   made->group(kMadeHca, type);
@@ -87,26 +85,6 @@ TEST(Iommu, NoTopology_IsUnknownForTheReason) {
   EXPECT_EQ(seen.verdict, Verdict::kUnknown);
   EXPECT_EQ(seen.evidence, "the topology is unknown: \uFFFD");
   EXPECT_EQ(seen.needs, "copy /sys from the machine");
-}
-
-TEST(Iommu, TranslatedGpusWithoutNvlink_AreAWarning) {
-  topology::Machine machine = one_switch();
-  machine.gpus.push_back(topology::make_gpu(topology::bdf_of(0x1c), machine.gpus[0].at));
-  machine.gpu_links_known = true;
-  MadePci made(machine);
-  made.group(kMadeHca, "identity");
-  made.group(kMadeGpu, "DMA");
-  made.link("/sys/bus/pci/devices/0000:1c:00.0",
-            std::string(kMadeSwitch) + "0000:19:02.0/0000:1c:00.0");
-  EXPECT_EQ(worst_of("iommu", made.host).verdict, Verdict::kOk);  // only one of them is translated
-  made.link("/sys/bus/pci/devices/0000:1c:00.0/iommu_group", "/sys/kernel/iommu_groups/7");
-  const Observation seen = worst_of("iommu", made.host);
-  EXPECT_EQ(seen.verdict, Verdict::kWarning);
-  EXPECT_THAT(seen.subject, HasSubstr("GPU1 (0000:1c:00.0)"));
-  for (topology::Gpu& gpu : made.machine().gpus) {
-    gpu.nvlinks = {topology::NvLink{topology::NvLink::To::kSwitch, {}, 18}};
-  }
-  EXPECT_EQ(worst_of("iommu", made.host).verdict, Verdict::kOk);
 }
 
 }  // namespace
