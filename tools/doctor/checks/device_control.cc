@@ -59,46 +59,19 @@ Observation small_read_request(const Host& host, size_t hca, int most) {
   return warning(name, evidence, command + ", or set it in the firmware", steps);
 }
 
-// What is fine, with a hint where vendors recommend more.
-Observation read_requests_in_order(const Host& host, const std::vector<size_t>& known) {
-  const Machine& machine = machine_of(host);
-  std::vector<std::string> sizes;
-  int least = kRecommendedReadRequest;
-  for (const size_t hca : known) {
-    const int bytes = read_request_of(host, hca);
-    least = std::min(least, bytes);
-    sizes.push_back(fmt::format("{} {} bytes", machine.hcas[hca].name, bytes));
+Observation read_request_seen(const Host& host, size_t hca, int most) {
+  const std::string name = hca_name(machine_of(host), hca);
+  const int own = read_request_of(host, hca);
+  if (own == 0) {
+    return unknown(name, "the kernel does not show its PCI Express capability",
+                   needs_for_config(host));
   }
-  return ok("", "Max_Read_Request_Size: " + topo::short_list(sizes) +
-                    (least < kRecommendedReadRequest
-                         ? "; vendors of HCAs recommend 4096 from 100 Gb/s: compare ib_read_bw"
-                         : ""));
-}
-
-Observations judge_read_requests(const Host& host, const std::vector<size_t>& hcas) {
-  const Machine& machine = machine_of(host);
-  std::vector<size_t> fine;
-  std::vector<std::string> hidden;
-  int most = 0;
-  for (const size_t hca : hcas) most = std::max(most, read_request_of(host, hca));
-  Observations seen;
-  for (const size_t hca : hcas) {
-    const int own = read_request_of(host, hca);
-    if (own == 0) {
-      hidden.push_back(hca_name(machine, hca));
-    } else if (own < most || own < kSmallReadRequest) {
-      seen.push_back(small_read_request(host, hca, most));
-    } else {
-      fine.push_back(hca);
-    }
-  }
-  if (!fine.empty()) seen.push_back(read_requests_in_order(host, fine));
-  if (!hidden.empty()) {
-    seen.push_back(unknown(topo::short_list(hidden),
-                           "the kernel does not show its PCI Express capability",
-                           needs_for_config(host)));
-  }
-  return seen;
+  if (own < most || own < kSmallReadRequest) return small_read_request(host, hca, most);
+  return ok(name, fmt::format("Max_Read_Request_Size is {} bytes{}", own,
+                              own < kRecommendedReadRequest
+                                  ? "; vendors of HCAs recommend 4096 from 100 Gb/s: compare "
+                                    "ib_read_bw"
+                                  : ""));
 }
 
 }  // namespace
@@ -109,7 +82,11 @@ Observations run_max_read_request(const Host& host) {
       hcas, [&](size_t hca) { return machine_of(host).hcas[hca].physical_function.has_value(); });
   if (hcas.empty())
     return {nothing_on(host, "there is no physical function of an HCA with a rail")};
-  return judge_read_requests(host, hcas);
+  int most = 0;
+  for (const size_t hca : hcas) most = std::max(most, read_request_of(host, hca));
+  Observations seen;
+  for (const size_t hca : hcas) seen.push_back(read_request_seen(host, hca, most));
+  return seen;
 }
 
 }  // namespace gdr::tools::doctor
