@@ -183,12 +183,6 @@ const std::vector<Check>& all_checks() {
                          .what = "the state of any port",
                          .is_shown = shows_port_states},
        .run = run_port_state},
-      {.name = "subnet-manager",
-       .looks_at = "the LIDs of InfiniBand ports and of their subnet manager",
-       .why = "An InfiniBand port carries nothing until a subnet manager has configured it, and "
-              "a fabric without one does not route around failures.",
-       .cost = Cost::kStops,
-       .run = run_subnet_manager},
       {.name = "link-layer",
        .looks_at = "whether all rails are on InfiniBand or all on Ethernet",
        .why = "Ports of the two cannot reach each other, so that a rail of the minority is lost "

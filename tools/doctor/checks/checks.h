@@ -35,7 +35,6 @@ Observations run_numa(const Host& host);
 // Ports and fabric
 Observations run_rdma_devices(const Host& host);
 Observations run_port_state(const Host& host);
-Observations run_subnet_manager(const Host& host);
 Observations run_link_layer(const Host& host);
 Observations run_port_rate(const Host& host);
 Observations run_port_mtu(const Host& host);

@@ -110,7 +110,7 @@ Observation inactive_port(const Host& host, const FabricPort& one) {
   if (is_up && one.port->is_infiniband()) {
     return failure(one.label, evidence + ": the link is up and no subnet manager has activated it",
                    "start a subnet manager, on a managed switch or by opensm on one host of the "
-                   "fabric; nccl-gdr doctor --check subnet-manager");
+                   "fabric (systemctl start opensm); sminfo shows which is the master");
   }
   return one.port->is_ethernet() ? down_roce_port(host, one, evidence)
                                  : down_infiniband_port(one, evidence);
@@ -144,34 +144,6 @@ void soften_spares(const Host& host, Observations* seen) {
   }
 }
 
-constexpr char kStartManager[] =
-    "start a subnet manager, on a managed switch or by opensm on one host of the fabric "
-    "(systemctl start opensm); sminfo shows which is the master";
-
-Observation manager_of(const FabricPort& one) {
-  const RdmaPort& port = *one.port;
-  if (port.state == LinkState::kInit || port.state == LinkState::kArmed) {
-    return failure(one.label,
-                   fmt::format("the link is up, and the port waits in {} for a subnet manager",
-                               to_string(port.state)),
-                   kStartManager);
-  }
-  if (!port.is_active()) return ok(one.label, "not active: see port-state");
-  if (!port.lid) return unknown(one.label, "its LID is unknown", "mount /sys");
-  if (!is_assigned(port.lid)) {
-    return failure(one.label, fmt::format("the port is active with LID {}", *port.lid),
-                   kStartManager);
-  }
-  if (!port.sm_lid) return ok(one.label, fmt::format("LID {}", *port.lid));
-  if (!is_assigned(port.sm_lid)) {
-    return warning(one.label,
-                   fmt::format("LID {}, but the LID of the subnet manager is {} (sm_lid)",
-                               *port.lid, *port.sm_lid),
-                   kStartManager);
-  }
-  return ok(one.label, fmt::format("LID {}, subnet manager at LID {}", *port.lid, *port.sm_lid));
-}
-
 }  // namespace
 
 // Second ports that nothing shows to be in use have no cable, or the whole second plane is down.
@@ -201,15 +173,6 @@ Observations run_port_state(const Host& host) {
   for (const FabricPort& one : fabric_ports(host)) seen.push_back(port_state_seen(host, one));
   if (seen.empty()) return {no_fabric_port(host)};
   soften_spares(host, &seen);
-  return seen;
-}
-
-Observations run_subnet_manager(const Host& host) {
-  Observations seen;
-  for (const FabricPort& one : judged_ports(host)) {
-    if (one.port->is_infiniband()) seen.push_back(manager_of(one));
-  }
-  if (seen.empty()) return {nothing_on(host, "there is no InfiniBand port to look at")};
   return seen;
 }
 

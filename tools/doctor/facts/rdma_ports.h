@@ -42,7 +42,7 @@ struct RdmaPort {
   PhysState phys_state = PhysState::kUnknown;
   std::string rate;        // as sysfs has it: "400 Gb/sec (4X NDR)"; "": unknown
   std::string link_layer;  // "InfiniBand", "Ethernet", "Unspecified"; "": unknown
-  std::optional<int> lid, sm_lid;
+  std::optional<int> lid;
   std::vector<RdmaGid> gids;
   std::vector<std::string> netdevs;        // names, the first is that of the port itself
   std::optional<int> active_mtu, max_mtu;  // bytes of payload; verbs alone has them

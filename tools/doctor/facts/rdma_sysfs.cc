@@ -75,7 +75,6 @@ RdmaPort read_rdma_port(const RdmaHca& hca, int number) {
   port.rate = line("rate");
   port.link_layer = line("link_layer");
   port.lid = number_in_sysfs(line("lid"), 16);
-  port.sm_lid = number_in_sysfs(line("sm_lid"), 16);
   read_rdma_gids(folder, &port);
   add_lone_rdma_netdev(hca, &port);
   return port;

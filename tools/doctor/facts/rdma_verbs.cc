@@ -36,7 +36,6 @@ void fill_rdma_port(const ibv_port_attr& attr, RdmaPort* port) {
     port->link_layer = "InfiniBand";
   }
   if (!port->lid) port->lid = attr.lid;
-  if (!port->sm_lid) port->sm_lid = attr.sm_lid;
 }
 
 RdmaHca* hca_of_verbs(const Host& host, const ibv_device& device, RdmaPorts* ports) {

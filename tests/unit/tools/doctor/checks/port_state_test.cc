@@ -119,26 +119,5 @@ TEST(PortState, SecondPortInUse_IsAFindingWithTheSign) {
   }
 }
 
-// An active InfiniBand port with that LID and LID of the subnet manager.
-auto lids(std::optional<int> own, std::optional<int> manager) {
-  return [=](MadeFabric* made) {
-    RdmaPort& port = made->add_infiniband();
-    port.lid = own;
-    port.sm_lid = manager;
-  };
-}
-
-TEST(SubnetManager, EachCase_HasItsVerdict) {
-  expect_worst<MadeFabric>(
-      "subnet-manager",
-      {{"with LIDs", lids(7, 1), Verdict::kOk, "", "LID 7, subnet manager at LID 1"},
-       {"in Init", infiniband_in(LinkState::kInit), Verdict::kFailure, "", "INIT"},
-       {"without a LID", lids(0, 1), Verdict::kFailure},
-       {"permissive LID", lids(0xffff, 1), Verdict::kFailure},
-       {"without a manager", lids(7, 0), Verdict::kWarning},
-       {"unknown LID", lids({}, 1), Verdict::kUnknown},
-       {"RoCE alone", roce_down(1, {}), Verdict::kNothing}});
-}
-
 }  // namespace
 }  // namespace gdr::tools::doctor

@@ -31,7 +31,6 @@ class MadeFabric : public MadeHost {
   RdmaPort& add_infiniband() {
     RdmaPort& port = add_port("InfiniBand", "400 Gb/sec (4X NDR)");
     port.lid = 7;
-    port.sm_lid = 1;
     return port;
   }
   // Adds an HCA mlx5_<i> with an active RoCE port, whose network interface eth<i> has the address

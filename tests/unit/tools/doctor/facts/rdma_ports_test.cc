@@ -27,7 +27,6 @@ void write_hca(MadeHost* made) {
   made->write(port + "/rate", "400 Gb/sec (4X NDR)\n");
   made->write(port + "/link_layer", "Ethernet\n");
   made->write(port + "/lid", "0x0\n");
-  made->write(port + "/sm_lid", "0x1f\n");
   made->write(hca + "/node_guid", "946d:ae03:00c0:1234\n");
   made->write(port + "/gids/0", "fe80:0000:0000:0000:0e42:a1ff:fe55:62a2\n");
   made->write(port + "/gids/1", "0000:0000:0000:0000:0000:ffff:0a00:0001\n");
@@ -59,7 +58,6 @@ TEST(RdmaPorts, Sysfs_IsReadInFull) {
   EXPECT_TRUE(port.is_active());
   EXPECT_EQ(port.phys_state, PhysState::kLinkUp);
   EXPECT_EQ(port.lid, 0);
-  EXPECT_EQ(port.sm_lid, 31);
   EXPECT_THAT(port.netdevs, ElementsAre("eth0", "eth0.100"));
   ASSERT_EQ(port.gids.size(), 3u);
   EXPECT_EQ(port.gids[2].entry.index, 10);
