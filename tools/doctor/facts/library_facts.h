@@ -2,7 +2,6 @@
 // plugins and of NCCL do not run here, and it takes milliseconds.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,7 +16,6 @@ struct LibraryFile {
   std::vector<int> net_tables = {};  // of a network plugin: 8 for ncclNetPlugin_v8, ascending
   bool is_software_hca = false;      // the software HCA of this project
   bool is_this_plugin = false;       // whether it reads the variables of this project's plugin
-  std::string provider_abi = {};     // of libibverbs: "34", which its providers' names end in
 };
 
 using LibraryFiles = std::vector<LibraryFile>;  // in the loader's order
@@ -30,9 +28,6 @@ struct LibraryFacts {
   LibraryFiles default_plugin;  // libnccl-net.so
   // The files of other plugins that NCCL_NET_PLUGIN names by a name, and the loader does not find.
   std::vector<std::string> missing_plugins;
-  // Files of libibverbs' providers beside the first of `verbs`: "libmlx5-rdmav34.so". Nothing where
-  // that folder does not exist.
-  std::optional<std::vector<std::string>> providers;
   std::string own_plugin;  // libnccl-net-gdr.so beside this program; "": there is none
 };
 

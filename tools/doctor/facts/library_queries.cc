@@ -84,16 +84,6 @@ void add_nccl_of_python(const Host& host, LibraryFiles* files) {
   }
 }
 
-std::optional<std::vector<std::string>> providers_beside(const Host& host,
-                                                         const LibraryFiles& verbs) {
-  if (verbs.empty()) return {};
-  std::error_code error;
-  const fs::path real = fs::canonical(host.path(verbs.front().file), error);
-  const fs::path folder = real.parent_path() / "libibverbs";
-  if (error || !fs::is_directory(folder, error)) return {};
-  return topo::folder_names(folder);
-}
-
 std::string plugin_beside_program(const Host& host) {
   if (!host.is_live) return "";
   std::error_code error;
@@ -147,10 +137,6 @@ LibraryFile read_library(const std::string& root, const std::string& file,
   library.is_software_hca = elf->constants.find("SOFTHCA_CONFIG") != std::string::npos;
   library.is_this_plugin =
       !library.net_tables.empty() && elf->constants.find("GDR_NCCL_") != std::string::npos;
-  constexpr char kAbi[] = "IBVERBS_PRIVATE_";
-  if (const size_t at = elf->names.find(kAbi); at != std::string::npos) {
-    library.provider_abi = version_at(elf->names, at + sizeof kAbi - 1);
-  }
   return library;
 }
 
@@ -166,7 +152,6 @@ LibraryFacts read_library_facts(const Host& host) {
   if (!host.is_live) return facts;
   facts.is_known = true;
   facts.verbs = verbs_files(host);
-  facts.providers = providers_beside(host, facts.verbs);
   facts.nccl = files_of(host, "libnccl.so.2");
   add_nccl_of_python(host, &facts.nccl);
   facts.gdr_plugin = files_of(host, "libnccl-net-gdr.so");

@@ -32,41 +32,32 @@ TEST(NcclLibrary, EachCase_HasItsVerdict) {
        {"of another machine", [](MadeHost*) {}, Verdict::kUnknown}});
 }
 
-// The verbs library with these providers beside it, on a machine with or without an mlx5 HCA.
-auto with_verbs(std::optional<std::vector<std::string>> providers, bool has_hca = true,
-                bool is_software_hca = false) {
+// The verbs library, on a machine with or without an mlx5 HCA.
+auto with_verbs(bool has_hca = true, bool is_software_hca = false) {
   return [=](MadeHost* made) {
     LibraryFile verbs{"/usr/lib/libibverbs.so.1", "/etc/ld.so.cache", "1.14.44.0"};
     if (is_software_hca) verbs = {"/build/softhca/libibverbs.so.1", "LD_LIBRARY_PATH", ""};
-    verbs.provider_abi = "34";
     verbs.is_software_hca = is_software_hca;
     made->host.libraries.is_known = true;
     made->host.libraries.verbs = {verbs};
-    made->host.libraries.providers = providers;
     if (!has_hca) return;
     made->link("/sys/class/infiniband/mlx5_0/device/driver", "/sys/bus/pci/drivers/mlx5_core");
   };
 }
 
 TEST(VerbsLibrary, EachCase_HasItsVerdict) {
-  using Names = std::vector<std::string>;
   expect_worst<MadeHost>(
       "verbs-library",
-      {{"with the provider", with_verbs(Names{"libmlx4-rdmav34.so", "libmlx5-rdmav34.so"}),
-        Verdict::kOk, "", "/usr/lib/libibverbs.so.1 is version 1.14.44.0 (by /etc/ld.so.cache)"},
-       {"without the provider", with_verbs(Names{"librxe-rdmav34.so"}), Verdict::kFailure, "mlx5_0",
-        "", "ibverbs-providers"},
-       {"provider of another release", with_verbs(Names{"libmlx5-rdmav57.so"}), Verdict::kFailure,
-        "", "only that of another release"},
-       {"providers in an unknown folder", with_verbs({}), Verdict::kOk},
-       {"software HCA alone", with_verbs({}, false, true), Verdict::kOk},
-       {"software HCA beside a real one", with_verbs({}, true, true), Verdict::kWarning, "", "",
+      {{"installed", with_verbs(), Verdict::kOk, "",
+        "/usr/lib/libibverbs.so.1 is version 1.14.44.0 (by /etc/ld.so.cache)"},
+       {"software HCA alone", with_verbs(false, true), Verdict::kOk},
+       {"software HCA beside a real one", with_verbs(true, true), Verdict::kWarning, "", "",
         "remove /build/softhca from LD_LIBRARY_PATH"},
        {"not installed", [](MadeHost* made) { made->host.libraries.is_known = true; },
         Verdict::kOk},
        {"not installed beside an HCA",
         [](MadeHost* made) {
-          with_verbs({})(made);
+          with_verbs()(made);
           made->host.libraries.verbs.clear();
         },
         Verdict::kFailure},
