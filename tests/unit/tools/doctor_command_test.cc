@@ -57,9 +57,9 @@ TEST_F(DoctorCommandRun, NothingToLookAt_ExitsWith3) {
 
 TEST_F(DoctorCommandRun, NoDeviceThatTheCheckIsAbout_ExitsWith0) {
   fs::create_directories(folder_.path() / "proc");
-  EXPECT_EQ(run("--check port-state,device-files").code, 3);
+  EXPECT_EQ(run("--check port-state,ip-subnets").code, 3);
   fs::create_directories(folder_.path() / "sys/class");
-  const Printed result = run("--check port-state,device-files --json");
+  const Printed result = run("--check port-state,ip-subnets --json");
   EXPECT_EQ(result.code, 0);
   EXPECT_EQ(nlohmann::json::parse(result.out)["verdict"], "nothing");
   EXPECT_EQ(nlohmann::json::parse(result.out)["exit_status"], 0);

@@ -250,12 +250,6 @@ const std::vector<Check>& all_checks() {
        .run = run_good_machine},
 
       // The process, the system and containers
-      {.name = "device-files",
-       .looks_at = "the files of /dev/infiniband by which programs open the HCAs",
-       .why = "libibverbs leaves out an HCA whose file it cannot open, so that NCCL uses other "
-              "HCAs or sockets.",
-       .cost = Cost::kStops,
-       .run = run_device_files},
       {.name = "sysfs",
        .looks_at = "whether /sys shows the PCI functions of the GPUs and HCAs",
        .why = "NCCL and the plugin read distances there; a device that it hides is taken to be "

@@ -49,7 +49,6 @@ Observations run_good_machine(const Host& host);
 Observations run_memory_lock(const Host& host);
 Observations run_open_files(const Host& host);
 Observations run_shm(const Host& host);
-Observations run_device_files(const Host& host);
 Observations run_sysfs(const Host& host);
 Observations run_numa_balancing(const Host& host);
 

@@ -197,14 +197,44 @@ std::string reason_to_do_without(const Host& host, const RdmaHca& hca) {
   return is_accepted ? "" : "NCCL_IB_HCA excludes it";
 }
 
-std::string fix_of_open(const Host& host, const RdmaHca& hca) {
-  if (hca.open_errno == ENOENT || hca.open_errno == EACCES || hca.open_errno == EPERM) {
-    return is_in_container(host) ? "pass the files /dev/infiniband/uverbs* to the container, such "
-                                   "as with --device=/dev/infiniband"
-                                 : "look at the permissions of /dev/infiniband/uverbs*: nccl-gdr "
-                                   "doctor --check device-files";
+// How a container gets the device files.
+std::string pass_devices(const Host& host) {
+  if (is_in_docker(host)) return "start the container with --device=/dev/infiniband";
+  if (host.process.container == Container::kKubernetes) {
+    return "request the HCAs from the RDMA device plugin in the pod's resources (such as "
+           "rdma/hca: 1), which adds their files of /dev/infiniband";
   }
-  return "look in dmesg for the HCA's driver; reset or replace the HCA";
+  return "pass /dev/infiniband into the container";
+}
+
+std::string fix_of_open(const Host& host, const RdmaHca& hca) {
+  if (hca.open_errno != ENOENT && hca.open_errno != EACCES && hca.open_errno != EPERM) {
+    return "look in dmesg for the HCA's driver; reset or replace the HCA";
+  }
+  if (is_in_container(host)) return pass_devices(host);
+  return "give users access by a udev rule: KERNEL==\"uverbs*\", "
+         "SUBSYSTEM==\"infiniband_verbs\", MODE=\"0666\" in /etc/udev/rules.d/90-rdma.rules; that "
+         "is the kernel's own choice, too";
+}
+
+// libibverbs lists no HCA without its file in /dev/infiniband.
+Observation unlisted_device(const Host& host, const RdmaHca& hca) {
+  const auto uverbs = uverbs_by_device(host);
+  const auto file = uverbs.find(hca.name);
+  if (file == uverbs.end() || !host.process.uverbs.has_value() ||
+      uverbs_file(host, file->second) != nullptr) {
+    return failure(
+        hca.name, "the kernel has it (/sys/class/infiniband), but libibverbs does not list it",
+        "modprobe ib_uverbs, and install the provider's library: apt install ibverbs-providers, or "
+        "dnf install libibverbs",
+        load_rdma_module(host, "ib_uverbs"));
+  }
+  const std::string evidence = fmt::format(
+      "/sys/class/infiniband has it, and /dev/infiniband/{} does not exist", file->second);
+  if (is_in_container(host)) return failure(hca.name, evidence, pass_devices(host));
+  return failure(hca.name, evidence, "udevadm trigger --subsystem-match=infiniband_verbs",
+                 {{"Makes udev create the device files of RDMA; they do no harm.",
+                   "udevadm trigger --subsystem-match=infiniband_verbs", ""}});
 }
 
 // Why the transport can use none of the HCA's ports, and what can; "" where it can use one.
@@ -254,11 +284,7 @@ Observation rdma_device(const Host& host, const RdmaHca& hca) {
     return failure(hca.name, "libibverbs cannot open it: " + hca.open_error,
                    fix_of_open(host, hca));
   }
-  return failure(hca.name,
-                 "the kernel has it (/sys/class/infiniband), but libibverbs does not list it",
-                 "look at nccl-gdr doctor --check device-files; modprobe ib_uverbs, and install "
-                 "the provider's library: apt install ibverbs-providers, or dnf install libibverbs",
-                 load_rdma_module(host, "ib_uverbs"));
+  return unlisted_device(host, hca);
 }
 
 // "0000:3b:00" of "0000:3b:00.1": two ports of a card that are bonded are one RDMA device.
