@@ -85,28 +85,6 @@ void judge_conf_text(const std::string& file, const std::string& text, Observati
   }
 }
 
-// What the file sets and something else overrides: the environment, or a file that NCCL reads
-// first.
-void judge_overridden(const Host& host, const std::string& file, Observations* seen) {
-  config::Environment set;
-  config::ConfPlaces places;
-  config::add_nccl_conf(file, &set, &places);
-  std::string names;
-  for (const auto& [name, value] : set) {
-    const auto used = host.environment.find(name);
-    if (used == host.environment.end() || used->second == value) continue;
-    names += fmt::format("{}{} (line {}, but {} is in force)", names.empty() ? "" : ", ",
-                         config::printable(name), places[name].line, config::quoted(used->second));
-  }
-  const std::string shown = config::printable(file);
-  if (names.empty()) {
-    seen->push_back(ok(shown, fmt::format("it sets {} variable{} of NCCL or the plugin", set.size(),
-                                          set.size() == 1 ? "" : "s")));
-  } else {
-    seen->push_back(ok(shown, "the environment or another file overrides " + names));
-  }
-}
-
 // Of a copied machine only /etc/nccl.conf is known; the file of the user is that of the doctor's
 // own user.
 std::vector<std::string> conf_files(const Host& host) {
@@ -140,7 +118,11 @@ void judge_conf_file(const Host& host, const std::string& file, Observations* se
   std::ostringstream text;
   text << stream.rdbuf();
   judge_conf_text(file, text.str(), seen);
-  judge_overridden(host, file, seen);
+  config::Environment set;
+  config::ConfPlaces places;
+  config::add_nccl_conf(file, &set, &places);
+  seen->push_back(ok(shown, fmt::format("it sets {} variable{} of NCCL or the plugin", set.size(),
+                                        set.size() == 1 ? "" : "s")));
 }
 
 }  // namespace

@@ -24,13 +24,6 @@ TEST(NcclConf, EachCase_HasItsVerdict) {
         "it sets 2 variables of NCCL or the plugin"},
        {"blanks around the sign", conf("NCCL_DEBUG=INFO\nNCCL_IB_HCA = mlx5_0\n"),
         Verdict::kWarning, "nccl.conf:2", "", "with the name in capitals"},
-       {"overridden",
-        [](MadeHost* made) {
-          made->write(kFile, "NCCL_DEBUG=INFO\n");
-          made->host.environment["NCCL_DEBUG"] = "WARN";
-        },
-        Verdict::kOk, "",
-        "the environment or another file overrides NCCL_DEBUG (line 1, but \"WARN\" is in force)"},
        {"missing",
         [](MadeHost* made) {
           made->host.is_live = true;
