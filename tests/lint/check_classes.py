@@ -1,4 +1,4 @@
-#!/ usr / bin / env python3
+#!/usr/bin/env python3
 """Fails where a class declares too many methods, or is defined in too many .cc files.
 
 usage: check_classes.py
@@ -11,7 +11,7 @@ from pathlib import PurePath
 from source_files import ROOT, source_files
 
 MOST_METHODS, MOST_FILES = 30, 2
-#(methods, .cc files) of the classes that are above.The numbers may only become smaller.
+# (methods, .cc files) of the classes that are above. The numbers may only become smaller.
 STILL_ABOVE = {
     ("softhca", "QueuePair"): (41, 2), ("softhca", "Runtime"): (31, 2), ("tools", "Session"): (32, 2),
 }
@@ -74,8 +74,7 @@ def findings(classes, still_above):
 
 
 def main():
-    counts, files = {}, {
-}
+    counts, files = {}, {}
     names = source_files(["base", "drivers", "topology", "transport", "plugin", "softhca", "tools"])
     for name in (one for one in names if PurePath(one).suffix in (".h", ".cc")):
         room, text = PurePath(name).parts[0], (ROOT / name).read_text(encoding="utf-8")
@@ -83,8 +82,7 @@ def main():
             counts[room, cls] = max(count, counts.get((room, cls), 0))
         for cls in defined(text) if name.endswith(".cc") else ():
             files.setdefault((room, cls), set()).add(name)
-    found = list(findings({
-key: (count, len(files.get(key, ()))) for key, count in counts.items()},
+    found = list(findings({key: (count, len(files.get(key, ()))) for key, count in counts.items()},
                           STILL_ABOVE))
     print("\n".join(found + [f"{len(found)} findings about {len(counts)} classes"]))
     return 1 if found or not counts else 0
