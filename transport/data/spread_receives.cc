@@ -19,6 +19,7 @@ SpreadReceives::SpreadReceives(Connection& connection, ReceiveSlots& slots,
                                ServiceClass of_flushes)
     : SpreadPath(connection.rails()),
       connection_(connection),
+      link_(connection.link()),
       recovery_(*connection.recovery()),
       slots_(slots),
       flush_requests_(flush_requests),
@@ -38,9 +39,10 @@ SpreadReceives::SpreadReceives(Connection& connection, ReceiveSlots& slots,
 
 bool SpreadReceives::progress() {
   ibv_wc completions[SpreadPath::kPollBatch];
-  const int count = poll_quietly(connection_.link(), completions);
+  const int count = poll_quietly(link_, completions);
   if (count < 0) [[unlikely]]
     return progress_fully();
+  if (count == 0) return true;
   ReceivePair& pair = pairs_.front();
   for (int i = 0; i < count; ++i) {
     const ibv_wc& wc = completions[i];

@@ -53,6 +53,7 @@ class SpreadReceives final : public SpreadPath {
   [[gnu::cold]] bool finishes_flushes();
 
   Connection& connection_;
+  PeerLink& link_;
   Recovery& recovery_;
   ReceiveSlots& slots_;
   const FlushRequests& flush_requests_;
