@@ -46,10 +46,7 @@ bool is_explained(const Pair& pair) {
   const auto is_given_up = [](wire::PairReason reason) {
     return reason == wire::PairReason::kWithdrawn || reason == wire::PairReason::kNotConnected;
   };
-  // Else the peer may have stated its cause for an earlier epoch.
-  const bool peers = here == wire::PairReason::kPeer || pair.agreement.recovered();
-  return pair.stands_by &&
-         (is_given_up(here) || (peers && is_given_up(pair.agreement.peer().cause.reason)));
+  return pair.stands_by && (is_given_up(here) || is_given_up(pair.agreement.peer().cause.reason));
 }
 
 RailLoss describe_loss(const RecoveryState& state, const Pair& pair, const MovedWork* moved) {

@@ -142,6 +142,8 @@ class PairAgreement {
   void on_connected(const wire::PortAddress& own, const wire::PortAddress& peer);
   void on_revived();
   void on_probe_completed(ibv_wc_status status, Time now);
+  // The pair is usable: what it was lost for before, at either end, is no cause of its next loss.
+  void forget_causes() { cause_ = peer_.cause = {}; }
   PairReturn& returns() { return return_; }
 
   // ---- what the other end states
@@ -177,8 +179,8 @@ class PairAgreement {
   uint32_t step() const { return 2 * epoch_ + (phase_ == Phase::kDown ? 1 : 0); }
   // With recovered(), peer().arrived is of epoch().
   const PeerEnd& peer() const { return peer_; }
-  // The first cause at this end in the current epoch; where the pair was lost because of the other
-  // end, that one's cause.
+  // The first cause at this end since the pair was usable last; kPeer where it was lost because of
+  // the other end, whose cause is peer().cause.
   const PairCause& cause() const { return cause_; }
   // Of this end's port, when the QP was connected last; of the peer's, as the peer has stated it
   // last.

@@ -148,8 +148,13 @@ bool is_port_down_as_well(const LostPair& pair) {
   return pair.port_down && pair.cause.reason != wire::PairReason::kPortDown;
 }
 
-bool is_peers_port_down_as_well(const LostPair& pair) {
-  return pair.peer_cause.reason == wire::PairReason::kPortDown && !is_peers(pair);
+// Whether the peer has found a cause of its own, which does not follow from this end's.
+bool has_peers_as_well(const LostPair& pair) {
+  using wire::PairReason;
+  constexpr PairReason kOwn[] = {PairReason::kPortDown, PairReason::kDeviceLost,
+                                 PairReason::kQueuePair, PairReason::kAddress,
+                                 PairReason::kWithdrawn};
+  return !is_peers(pair) && std::ranges::find(kOwn, pair.peer_cause.reason) != std::end(kOwn);
 }
 
 std::vector<std::string> causes_of(const LostPair& pair) {
@@ -158,7 +163,7 @@ std::vector<std::string> causes_of(const LostPair& pair) {
   if (is_port_down_as_well(pair)) {
     causes.push_back(placed({wire::PairReason::kPortDown}, here));
   }
-  if (is_peers_port_down_as_well(pair)) causes.push_back(placed(pair.peer_cause, pair.peer));
+  if (has_peers_as_well(pair)) causes.push_back(placed(pair.peer_cause, pair.peer));
   return causes;
 }
 
@@ -183,7 +188,7 @@ void add_likely_causes(const LostPair& pair, std::vector<LikelyCause>* to) {
   if (is_port_down_as_well(pair)) {
     add_once(to, likely_cause({wire::PairReason::kPortDown}, pair.host));
   }
-  if (!is_peers_port_down_as_well(pair)) return;
+  if (!has_peers_as_well(pair)) return;
   add_once(to, likely_cause(pair.peer_cause, host_of(pair.peer)));
 }
 

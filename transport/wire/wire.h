@@ -292,7 +292,7 @@ static_assert(sizeof(ClearToSend) == 64 && offsetof(ClearToSend, sequence) == 56
 
 // Why an end has taken a pair down.
 enum class PairReason : uint8_t {
-  kNone = 0,      // it never has
+  kNone = 0,      // it has not since it was usable
   kCompletion,    // a work request failed; PairStatement::status
   kPost,          // the HCA refused a work request
   kPortDown,      // the port of the pair's rail

@@ -88,6 +88,22 @@ TEST_F(RecoveryPortsTest, RetriesOfAPortThatIsDownEnd_ThePortIsTheCauseAtBothEnd
       << receiver.recovery->state_text();
 }
 
+// The statement of the former loss is read again and again.
+TEST_F(RecoveryPortsTest, PairHasReturned_WhatItWasLostForBeforeCountsNoMore) {
+  bed.port_event(sender, 1, IBV_EVENT_PORT_ERR);
+  bed.run();
+  bed.port_event(sender, 1, IBV_EVENT_PORT_ACTIVE);
+  skip_a_second();
+  ASSERT_TRUE(receiver.has_seen(Kind::kReturned, 1));
+  bed.port_event(sender, 0, IBV_EVENT_PORT_ERR);
+  bed.run();
+  bed.port_event(receiver, 1, IBV_EVENT_PORT_ERR);
+  bed.run();
+  EXPECT_EQ(receiver.qp(1)->state, IBV_QPS_RTS) << "it is the last, which the retries may outlast";
+  bed.fail_pair(receiver, 1, /*epoch=*/1);
+  EXPECT_EQ(receiver.recovery->lost_pair(1).peer_cause, PairCause{});
+}
+
 TEST_F(RecoveryPortsTest, HcaIsLostWhileItsPairIsRevived_ThePairStaysDown) {
   bed.fail_pair(sender, 1);
   bed.run();

@@ -158,6 +158,10 @@ TEST(RecoveryTextTest, PeerHasTheCause_ItsHostIsNamedBesideThatOfTheOwnPort) {
   EXPECT_THAT(retries, HasSubstr("RETRY_EXC_ERR at a mlx5_0:1, the port is down at b mlx5_3:1. "));
   EXPECT_THAT(retries, HasSubstr("order: (1) a cable, a transceiver or a switch port has failed; "
                                  "look at b's `dmesg`"));
+  pair.cause = {PairReason::kPortDown}, pair.peer_cause = {PairReason::kDeviceLost};
+  EXPECT_THAT(no_pair_is_left_text({pair}, {}),
+              HasSubstr("the port is down at a mlx5_0:1, the HCA reported a fatal error or was "
+                        "removed at b mlx5_3:1. "));
 }
 
 TEST(RecoveryTextTest, CausesAtEitherEnd_TheFixNamesWhereToLook) {
