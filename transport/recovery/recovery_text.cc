@@ -252,7 +252,8 @@ std::string former_address_text() {
   return std::string(kFormerAddress) +
          ": packets to it may be lost. Likely cause: " + kAddressChange +
          ". Fix: " + kKeepAddresses +
-         ", or let connections have standby rails (GDR_NCCL_STANDBY_RAILS), which take over";
+         ", or let connections fail over to standby rails (GDR_NCCL_FAILOVER=1 with "
+         "GDR_NCCL_STANDBY_RAILS above 0)";
 }
 
 bool blames_the_path(const RailLoss& loss) {

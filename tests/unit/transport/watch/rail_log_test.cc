@@ -313,6 +313,11 @@ TEST_F(RailLogTest, PortHasNoMoreItsAddress_TheLossOrElseAWarningNamesIt) {
   EXPECT_TRUE(log.asks_for_address("rail", "rail lid 5"));
   for (int i = 0; i < 2; ++i) log.address_is_former("rail", "rail lid 5");
   EXPECT_EQ(lines.warnings().size(), 2u);
+  EXPECT_EQ(lines
+                .warnings("Fix: keep the addresses of ports while jobs run, or let connections "
+                          "fail over to standby rails (GDR_NCCL_FAILOVER=1 ")
+                .size(),
+            1u);
 }
 
 }  // namespace
