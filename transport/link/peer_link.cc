@@ -143,11 +143,11 @@ void PeerLink::on_socket_end(const Error& error, Clock::time_point now) {
 
 // A peer that closes a connection after its failure has stated the cause.
 void PeerLink::on_peer_gone(const std::string& reason, Clock::time_point end) {
+  reopening_.stop();
   if (failed()) return;
   gone_text_ = description_ + ": " + reason;
   peer_gone_.store(true, std::memory_order_relaxed);
   grace_end_ = end;
-  reopening_.stop();
 }
 
 // Returns whether the link has another socket.

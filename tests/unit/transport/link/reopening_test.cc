@@ -150,6 +150,17 @@ TEST_F(ReopeningTest, ProcessIsGone_TheOtherEndFailsWithTheLikelyCause) {
   }
 }
 
+// Such as one that reported the failure itself and then ended.
+TEST_F(ReopeningTest, ProcessOfAFailedLinkIsGone_IsAskedNoMore) {
+  sender.make(receiver.watcher->reopen_port(), /*direct=*/true);
+  receiver.watcher.reset();
+  sender.link->fail_link(Error{Code::kRemote, "failed"}, true);
+  auto now = Clock::now();
+  sender.link->on_socket_end(Error{Code::kRemote, "closed"}, now);
+  for (int i = 0; i < 100; ++i) (void)sender.link->on_tick(now += milliseconds(100));
+  EXPECT_EQ(sender.link->deadline(), Clock::time_point::max());
+}
+
 // What refuses may be the proxy, which is being restarted.
 TEST_F(ReopeningTest, SomethingBetweenRefuses_LinkGoesOn) {
   connect(/*direct=*/false);
