@@ -80,8 +80,9 @@ bool uses_softhca() {
 
 std::string fix_without_device(const std::string& command, const std::string& root) {
   if (root.empty() && uses_softhca()) {
-    return "the software HCA is in use and has no device: correct SOFTHCA_CONFIG, or --config of "
-           "with-softhca, by the line above that begins with \"softhca:\"";
+    return "the software HCA is in use, and none of its devices can be used: where a line above "
+           "begins with \"softhca:\", correct SOFTHCA_CONFIG, or --config of with-softhca; "
+           "otherwise NCCL_IB_HCA excludes all of them, or their ports are down";
   }
   std::error_code absent;
   const std::string sys = root + "/sys/";
