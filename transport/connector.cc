@@ -165,7 +165,10 @@ Result<bool> Connector::make_connection() {
   if (!connected || !*connected) return connected;
   Result<bool> prepared = comm_->prepare();
   if (!prepared || !*prepared) return prepared;
-  if (!hello_) hello_ = comm_->end_point(secret_);
+  if (!hello_) {
+    hello_ = comm_->end_point(secret_);
+    hello_->seen_from = fingerprint_of_host(own_address(channel_.fd()));
+  }
   channel_.queue(*hello_, wire::FrameKind::kHello);
   state_ = State::kSendingHello;
   return true;

@@ -23,6 +23,14 @@ constexpr std::chrono::seconds kReturnTimeoutAfterEnd{2};
 // How long a change of state of a QP may block on RoCE while the kernel resolves an address (Linux,
 // rdma_addr_find_l2_eth_by_grh of drivers/infiniband/core/addr.c).
 constexpr std::chrono::seconds kAddressResolution{1};
+constexpr int kMostResolutions = 8;
+
+constexpr char kProcessEnded[] =
+    ", and a connection to its process is refused. Likely cause: that process ended. Fix: look for "
+    "the reason in its log, or for the OOM killer in its host's dmesg";
+constexpr char kNobodyReturned[] =
+    ", and the sender did not come back. Likely cause: its process has failed or hangs, or a "
+    "firewall or proxy closes the connections between the hosts. Fix: look at its log, ";
 
 wire::Secret make_secret() {
   const uint64_t bits[] = {random_bits(), random_bits()};
@@ -151,12 +159,13 @@ void Listener::on_hello(Hello hello) {
   if (comm_ != nullptr && is_same_sender(hello.sender, sender_)) {
     GDR_INFO(log::kNet, "handshake with %s: the sender has connected again",
              name_of(sender_).c_str());
-    channel_ = std::move(hello.channel);
+    use(std::move(hello.channel));
     if (replied_) queue_reply();
     broken_.reset();
     ++returns_;
     return;
   }
+    asking_.stop();
   auto same = std::find_if(waiting_.begin(), waiting_.end(), [&](const Hello& other) {
     return is_same_sender(other.sender, hello.sender);
   });
@@ -169,7 +178,7 @@ void Listener::on_hello(Hello hello) {
 
 Status Listener::answer_next() {
   sender_ = waiting_.front().sender;
-  channel_ = std::move(waiting_.front().channel);
+  use(std::move(waiting_.front().channel));
   waiting_.pop_front();
   Status status = answer(sender_);
   if (!status) refuse(status.error());
@@ -217,8 +226,9 @@ Result<bool> Listener::await_ready() {
   const auto who = [this] { return "handshake with " + name_of(sender_) + ": "; };
   if (!channel_.valid()) {
     if (!is_return_overdue()) return false;
-    return fail(Code::kRemote, who() + "the connection " + (ended_ ? "was closed" : "broke") +
-                                   ", and the sender did not come back");
+    return fail(Code::kRemote,
+                who() + "the connection " + (ended_ ? "was closed" : "broke") +
+                    (gone_ ? kProcessEnded : std::string(kNobodyReturned) + kAllowTcp));
   }
   Result<bool> sent = channel_.flush();
   if (sent && !*sent) return false;
@@ -243,27 +253,48 @@ Result<bool> Listener::await_ready() {
 Result<bool> Listener::on_channel_broken(Error error) {
   if (error.code != Code::kRemote) return tl::unexpected<Error>(std::move(error));
   GDR_INFO(log::kNet, "%s; waiting for the sender to connect again", error.text.c_str());
-  channel_ = FrameChannel();
   note_broken(/*ended=*/error.sys_errno == 0);
   return false;
 }
 
+  channel_ = FrameChannel();
 void Listener::note_broken(bool ended) {
-  if (!broken_) broken_ = handshake_.now();
   ended_ = ended;
 }
 
-bool Listener::is_return_overdue() const { return handshake_.now() - *broken_ >= time_to_return(); }
+// Only where nothing between the ends replaces addresses does a refusal come from the sender's host
+// (docs/adr/0003-kept-socket.md).
+void Listener::use(FrameChannel channel) {
+  channel_ = std::move(channel);
+  process_ = ReopenTarget{.from = own_address(channel_.fd()),
+                          .own = wire::proof_of(false, secret_, sender_.sequence_base),
+                          .peers = wire::proof_of(true, secret_, sender_.sequence_base),
+                          .direct = true};
+  const sockaddr_storage to = channel_.peer();
+  if (sender_.tcp_port == 0 || sender_.seen_from != fingerprint_of_host(to)) return;
+  process_.to = to;
+  set_port(&process_.to, sender_.tcp_port);
+}
+
+bool Listener::is_return_overdue() {
+  const Clock::time_point now = handshake_.now();
+  const bool asks = asking_.deadline() <= now;
+  if (asks && asking_.step(now) == Reopening::Answer::kRefused) gone_ = true;
+  return gone_ || now - *broken_ >= time_to_return();
+}
+  if (broken_) return;
+  broken_ = handshake_.now();
+  asking_.begin(*broken_);
 
 // As in Connector::plan_retry(). A sender with the reply sees the end only when it has once tried
-// to connect each of its QPs.
+// to connect each of its QPs, the first of which show whether addresses are resolved at all.
 std::chrono::milliseconds Listener::time_to_return() const {
   if (!ended_) return kReturnTimeout;
   int resolved = 0;
   for (int i = 0; i < sender_.qps && replied_; ++i) {
     resolved += sender_.rail[sender_.qp[i].rail].ethernet;
   }
-  return kReturnTimeoutAfterEnd + resolved * kAddressResolution +
+  return kReturnTimeoutAfterEnd + std::min(resolved, kMostResolutions) * kAddressResolution +
          (returns_ + 1) * options_->connect_retry_pause;
 }
 
@@ -283,6 +314,8 @@ void Listener::end_answer() {
   returns_ = 0;
 }
 
+  asking_.stop();
+  gone_ = false;
 std::string Listener::text_of_stall(long long seconds) const {
   const std::string since = "no progress for " + std::to_string(seconds) + " s; ";
   const std::string here = "accepting on " + to_string(socket_.address) + ": ";

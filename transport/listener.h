@@ -11,6 +11,7 @@
 #include "base/process_fds.h"
 #include "transport/data/receive_comm.h"
 #include "transport/handshakes.h"
+#include "transport/link/reopening.h"
 #include "transport/options.h"
 #include "transport/pending_peers.h"
 #include "transport/wire/tcp.h"
@@ -58,7 +59,8 @@ class Listener {
   Result<bool> await_ready();
   Result<bool> on_channel_broken(Error error);
   void note_broken(bool ended);
-  bool is_return_overdue() const;
+  bool is_return_overdue();
+  void use(FrameChannel channel);  // to sender_
   std::chrono::milliseconds time_to_return() const;
   bool is_sender_gone();
   void end_answer();
@@ -82,7 +84,10 @@ class Listener {
   FrameChannel channel_;                     // to it; not valid once it was found broken
   std::optional<Clock::time_point> broken_;  // since when that is known
   bool ended_ = false;                       // where broken_: without an error
-  int returns_ = 0;                          // how often it has connected again
+  ReopenTarget process_;                     // its process, where asking_ asks for that
+  Reopening asking_{process_};
+  bool gone_ = false;  // nobody listens there any more
+  int returns_ = 0;    // how often it has connected again
   std::unique_ptr<ReceiveComm> comm_;
   bool replied_ = false;  // kReply is queued: comm_'s QPs are connected
   bool direct_ = false;   // ReopenTarget::direct

@@ -82,6 +82,13 @@ struct ListenerBed {
   }
 };
 
+// One at which nobody listens.
+uint16_t reopen_port_of_nobody() {
+  wire::Handle handle{};
+  write_address(listen_tcp(loopback_address()).value().address, &handle);
+  return handle.tcp_port;
+}
+
 struct ListenerPeer : testing::Test, ListenerBed {};
 
 TEST_F(ListenerPeer, Handle_NamesAddressVersionAndSecret) {
@@ -167,8 +174,8 @@ TEST(ListenerWithoutItsSender, ConnectionBreaks_IsAnErrorAfterWhatTheSenderMayTa
   const struct {
     bool ends;
     int pause, returns, roce_pairs, patience;  // the times in seconds
-  } cases[] = {{false, 3, 0, 0, 60}, {true, 0, 0, 0, 2}, {true, 3, 0, 0, 5},
-               {true, 3, 1, 0, 8},   {true, 0, 0, 3, 5}, {true, 3, 1, 1, 9}};
+  } cases[] = {{false, 3, 0, 0, 60}, {true, 0, 0, 0, 2}, {true, 3, 0, 0, 5},  {true, 3, 1, 0, 8},
+               {true, 0, 0, 3, 5},   {true, 3, 1, 1, 9}, {true, 0, 0, 16, 10}};
   for (const auto& one : cases) {
     TransportOptions options = test_options();
     options.connect_retry_pause = std::chrono::seconds(one.pause);
@@ -188,11 +195,35 @@ TEST(ListenerWithoutItsSender, ConnectionBreaks_IsAnErrorAfterWhatTheSenderMayTa
     const Error found = peer.error();
     EXPECT_EQ(found.code, Code::kRemote);
     EXPECT_TRUE(contains_all(found.text, {std::string("handshake with ") + peer.hello.host,
-                                          one.ends ? "was closed" : "broke", "did not come back"}))
+                                          one.ends ? "was closed" : "broke", "did not come back. ",
+                                          "Likely cause: its process", "Fix: look at its log"}))
         << found.text;
     peer.sender.reset();
     EXPECT_EQ(peer.bed.verbs.live().qps, 0);
     peer.expect_still_serving();
+  }
+}
+
+// At the port where the sender's process takes kReopen. Where something between the ends replaces
+// addresses, that may be what refuses.
+TEST(ListenerWithoutItsSender, ProcessIsGone_IsAnErrorWithinTwoSecondsIfItsHostRefuses) {
+  for (const auto [direct, resets] : {std::pair(true, false), {true, true}, {false, false}}) {
+    TransportOptions options = test_options();
+    options.connection.qps_per_connection = 8;
+    ListenerBed peer(options, /*roce=*/true);
+    peer.hello.tcp_port = reopen_port_of_nobody();
+    peer.hello.seen_from = fingerprint_of_host(loopback_address()) + (direct ? 0 : 1);
+    FrameChannel channel = peer.say_hello();
+    peer.reply_on(channel);
+    if (resets) reset(channel);
+    channel = FrameChannel();
+    Result<std::unique_ptr<ReceiveComm>> comm = nullptr;
+    for (int i = 0; i < 200 && comm; ++i) {
+      if (i % 10 == 9) peer.bed.skip(std::chrono::milliseconds(100));
+      comm = peer.listener->accept();
+    }
+    ASSERT_EQ(comm.has_value(), !direct);
+    if (direct) EXPECT_TRUE(contains(comm.error().text, "process is refused. Likely cause: that"));
   }
 }
 
