@@ -56,6 +56,7 @@ struct ConnectionEnd {
   RoomRequests room;
   std::unique_ptr<EceAgreement> ece = std::make_unique<EceAgreement>();
   wire::EndPoint peer{};
+  MissingPorts missing_ports;
   RailSet rails;
 };
 

@@ -1,5 +1,6 @@
 #include "transport/data/connection_set_up.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <string>
 #include <utility>
@@ -16,9 +17,23 @@ constexpr char kUnreachable[] =
 Result<RailTables> ConnectionSetUp::add_rails(EndRails rails, const Planner& plan, RailSpec* each,
                                               const QueueDepths& least) {
   RailMaker maker(end_, changes_);
+  const EndRails all = rails;
   Result<RailTables> tables = maker.make(std::move(rails), plan, each, least);
   displaced_ = maker.displaced();
+  if (tables) name_missing_ports(all, plan);
   return tables;
+}
+
+// By the plan of all rails: where those that stand by are left out, a pair has another one.
+void ConnectionSetUp::name_missing_ports(const EndRails& all, const Planner& plan) {
+  const PairPlan intended = plan(all, /*lean=*/false);
+  end_.missing_ports.clear();
+  for (uint32_t i = 0; i < std::min(end_.rails.pair_count(), intended.size()); ++i) {
+    const QueuePair& pair = end_.rails.pair(i);
+    const std::string port = to_string(all[intended[i].rail]);
+    if (pair.qp != nullptr || port == to_string(end_.rails[pair.rail].device())) continue;
+    end_.missing_ports.emplace(i, port);
+  }
 }
 
 Status ConnectionSetUp::accept_peer(const wire::EndPoint& peer) {

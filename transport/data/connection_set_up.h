@@ -52,6 +52,7 @@ class ConnectionSetUp {
   bool is_known_unreachable(uint32_t pair) const;
   Status exclude_failed_pairs();
   void warn_of_missing_flids() const;
+  void name_missing_ports(const EndRails& all, const Planner& plan);
 
   ConnectionEnd& end_;
   StateChanges changes_;

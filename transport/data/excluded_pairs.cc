@@ -22,8 +22,11 @@ bool ExcludedPairs::has(size_t pair) const {
 }
 
 Status ExcludedPairs::exclude_without_qp(uint32_t pair) {
-  const bool here = end_.rails.pair(pair).qp == nullptr;
-  if (!here && end_.peer.qp[pair].number != 0) return {};
+  const bool lacks = end_.rails.pair(pair).qp == nullptr;
+  const bool peer_lacks = end_.peer.qp[pair].number == 0;
+  if (!lacks && !peer_lacks) return {};
+  // A receiver makes none where the sender has none, and the sender learns of that.
+  const bool here = lacks && (end_.sends || !peer_lacks);
   const PairCause cause{.reason = here ? wire::PairReason::kWithdrawn : wire::PairReason::kPeer,
                         .sys_errno = end_.lacks};
   return exclude(pair, {Code::kSystem, here ? to_string(cause) : "the peer has no QP for it"},

@@ -3,12 +3,18 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <string>
 #include <vector>
 
 #include "transport/pairs/pair_plan.h"
 #include "transport/pairs/rail_end.h"
 
 namespace gdr::transport {
+
+// The ports of this end that pairs without a QP were meant for, by pair, where the connection goes
+// without their rail: "mlx5_0:1".
+using MissingPorts = std::map<uint32_t, std::string>;
 
 // Whether two RoCE ports have the same RoCE version and address family.
 bool is_of_kind(const wire::RailAddress& one, const wire::RailAddress& other);

@@ -113,7 +113,7 @@ void note_loss(RecoveryState& state, Pair& pair, RecoveryTime now) {
     return log_failed_return(state, pair, {Code::kRemote, text}, now);
   }
   pair.unused_since = now;
-  count_up(state.counters[pair.rail].losses);
+  if (!state.io.is_rail_missing(pair.index)) count_up(state.counters[pair.rail].losses);
 }
 
 void log_late_loss(RecoveryState& state, Pair& pair, RecoveryTime now) {

@@ -159,9 +159,14 @@ const wire::PairStatement& PairIo::peer_statement(uint32_t pair) const {
   return is_.end == PairEnd::kSender ? both.of_receiver : both.of_sender;
 }
 
-std::string PairIo::port_text(uint32_t pair) const { return to_string(rail_of(pair).device()); }
+std::string PairIo::port_text(uint32_t pair) const {
+  return is_rail_missing(pair) ? is_.missing->at(pair) : to_string(rail_of(pair).device());
+}
 
+// A pair without a QP is on rail 0 where the peer goes without its rail (RailMaker).
 std::string PairIo::peer_text(uint32_t pair) const {
+  const wire::QpAddress& peers = is_.peer->qp[pair];
+  if (peers.number == 0 && peers.rail == 0) return std::string(is_.peer->host) + " (unnamed)";
   const wire::RailAddress& remote = peer_rail(pair);
   return std::string(is_.peer->host) + " " + remote.hca + ":" + std::to_string(remote.port);
 }

@@ -211,7 +211,9 @@ struct RecoveryState {
   // Whether no pair has been usable for so long that the connection does not wait any more. The
   // probe of a pair that is revived late would only delay the end.
   bool is_too_late(Clock::time_point now) const;
-  bool is_port_down(const Pair& pair) const { return rails[pair.rail].port_down; }
+  bool is_port_down(const Pair& pair) const {
+    return rails[pair.rail].port_down && !io.is_rail_missing(pair.index);
+  }
   const Device& device(uint32_t rail) const { return io.rails()[rail].device(); }
   // Where that is not set, a connection with one active rail takes no look at anything else.
   void set_attention();
