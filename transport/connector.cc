@@ -42,7 +42,10 @@ Connector::Connector(std::shared_ptr<const TransportOptions> options, Watcher* w
                                 probe_ = FrameChannel();
                                 return std::shared_ptr<void>(std::move(comm_));
                               },
-                              [this] { return is_receiver_gone(); }}) {}
+                              [this] { return is_receiver_gone(); },
+                              [this](const HcaContext* hca) {
+                                return comm_ != nullptr && comm_->give_up_standby(hca);
+                              }}) {}
 
 Result<std::unique_ptr<Connector>> Connector::create(const EndRails& rails,
                                                      const wire::Handle& handle,
@@ -55,6 +58,8 @@ Result<std::unique_ptr<Connector>> Connector::create(const EndRails& rails,
       new Connector(std::move(options.transport), watcher, handshakes));
   connector->to_ = *to;
   connector->secret_ = handle.secret;
+  auto call = connector->handshake_.begin_call("connect");
+  if (!call) return forward_error(call);
   Result<std::unique_ptr<SendComm>> comm =
       SendComm::create(rails, std::move(options.connection), watcher,
                        ListenerRails{handle.active_rails, handle.standby_rails});

@@ -17,6 +17,12 @@ constexpr std::chrono::seconds kNotCalled{2};
 
 }  // namespace
 
+HandshakeRegistry::HandshakeRegistry(Now now, std::chrono::seconds watchdog, Watcher* watcher)
+    : now_(std::move(now)), watchdog_(watchdog), watcher_(watcher) {
+  if (watcher == nullptr) return;
+  watcher->room().ask_handshakes([this](const HcaContext* hca) { return give_way(hca); });
+}
+
 void HandshakeRegistry::add(Handshake* handshake) {
   bool is_first = false;
   {
@@ -37,7 +43,8 @@ bool HandshakeRegistry::free_abandoned() {
   std::vector<std::shared_ptr<void>> held;
   bool are_any = false;
   {
-    std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock.owns_lock()) return true;  // give_way() may wait for firmware
     for (Handshake* handshake : all_) handshake->expire_if_abandoned(now, &held);
     are_any = !all_.empty();
   }
@@ -46,13 +53,30 @@ bool HandshakeRegistry::free_abandoned() {
   return are_any;
 }
 
+// With the mutex, without which a handshake may end meanwhile.
+Room HandshakeRegistry::give_way(const HcaContext* hca) {
+  std::lock_guard lock(mutex_);
+  Room room = Room::kNone;
+  for (Handshake* handshake : all_) {
+    const Handshake::Owner& owner = handshake->owner_;
+    if (owner.give_up_standby == nullptr || handshake->mutex_.is_held_here()) continue;
+    const std::unique_lock call(handshake->mutex_, std::try_to_lock);
+    if (!call.owns_lock()) {
+      room = Room::kAwaited;
+    } else if (owner.give_up_standby(hca)) {
+      return Room::kMade;
+    }
+  }
+  return room;
+}
+
 Handshake::Handshake(HandshakeRegistry& all, Owner owner) : all_(all), owner_(std::move(owner)) {
   all_.add(this);
 }
 
 Handshake::~Handshake() { all_.remove(this); }
 
-Result<std::unique_lock<std::mutex>> Handshake::begin_call(const char* call) {
+Result<std::unique_lock<Handshake::Mutex>> Handshake::begin_call(const char* call) {
   std::unique_lock lock(mutex_);
   if (expired_) {
     const std::string why = peer_gone_ ? "its peer was gone"

@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "base/clock.h"
@@ -24,16 +25,17 @@ inline constexpr char kAllowTcp[] =
     "NCCL_SOCKET_IFNAME, alike on all nodes";
 
 class Handshake;
+class HcaContext;
 class Watcher;
+enum class Room : uint8_t;
 
 // All handshakes of a Transport. Thread-safe.
 class HandshakeRegistry {
  public:
   // watchdog: a handshake that makes no progress for so long is logged; 0 turns that off. watcher:
-  // its thread calls free_abandoned() once a second while there are handshakes, and ends before
-  // this object; null: nobody does.
-  HandshakeRegistry(Now now, std::chrono::seconds watchdog, Watcher* watcher = nullptr)
-      : now_(std::move(now)), watchdog_(watchdog), watcher_(watcher) {}
+  // its thread calls free_abandoned() once a second while there are handshakes, and its RoomMaker
+  // give_way(); it ends before this object. Null: nobody does.
+  HandshakeRegistry(Now now, std::chrono::seconds watchdog, Watcher* watcher = nullptr);
 
   Clock::time_point now() const { return now_(); }
 
@@ -41,6 +43,9 @@ class HandshakeRegistry {
   // When NCCL aborts, it neither calls connect() again nor closes a listener that it still accepts
   // on (src/transport/net.cc, recvProxyFree). Returns whether there are handshakes.
   bool free_abandoned();
+  // Destroys the QP of a standby pair, on that HCA or on any, of a handshake that is under way. Not
+  // of the one that this thread is in; kAwaited where one is in a call of another thread.
+  Room give_way(const HcaContext* hca);
 
   // Peers that are pending at all listeners. Each holds a descriptor of the process.
   std::atomic<int> pending_peers{0};
@@ -69,6 +74,31 @@ class Handshake {
     std::function<std::shared_ptr<void>()> release;
     // Whether the peer is gone and cannot come back; null: unknown.
     std::function<bool()> is_peer_gone = nullptr;
+    // Destroys the QP of a standby pair, as HandshakeRegistry::give_way(). Returns whether there
+    // was one; null: there never is.
+    std::function<bool(const HcaContext* hca)> give_up_standby = nullptr;
+  };
+  // One that knows whether this thread holds it.
+  class Mutex {
+   public:
+    void lock() {
+      mutex_.lock();
+      holder_ = std::this_thread::get_id();
+    }
+    bool try_lock() {
+      const bool locked = mutex_.try_lock();
+      if (locked) holder_ = std::this_thread::get_id();
+      return locked;
+    }
+    void unlock() {
+      holder_ = std::thread::id();
+      mutex_.unlock();
+    }
+    bool is_held_here() const { return holder_ == std::this_thread::get_id(); }
+
+   private:
+    std::mutex mutex_;
+    std::atomic<std::thread::id> holder_{};
   };
   Handshake(HandshakeRegistry& all, Owner owner);
   ~Handshake();
@@ -80,7 +110,7 @@ class Handshake {
 
   // Every call of NCCL's begins with it and holds the lock until it returns. An error where the
   // handshake had been abandoned: its resources are gone. call: "connect", for the text.
-  Result<std::unique_lock<std::mutex>> begin_call(const char* call);
+  Result<std::unique_lock<Mutex>> begin_call(const char* call);
   // The handshake has come further; a stall ends.
   void on_progress();
   // It is complete. A listener may be called again much later, for another sender.
@@ -97,7 +127,7 @@ class Handshake {
 
   HandshakeRegistry& all_;
   const Owner owner_;
-  std::mutex mutex_;                            // guards all that follows, and what the owner holds
+  Mutex mutex_;                                 // guards all that follows, and what the owner holds
   std::optional<Clock::time_point> last_call_;  // none: no call is expected
   std::optional<Clock::time_point> suspected_;  // that NCCL has abandoned it, since then
   bool expired_ = false;

@@ -79,7 +79,10 @@ Listener::Listener(const std::vector<Device>& devices, ListeningSocket socket,
                                 socket_.fd.reset();
                                 return comm;
                               },
-                              [this] { return is_sender_gone(); }}) {}
+                              [this] { return is_sender_gone(); },
+                              [this](const HcaContext* hca) {
+                                return comm_ != nullptr && comm_->set_up().give_up_standby(hca);
+                              }}) {}
 
 Result<std::unique_ptr<Listener>> Listener::create(const std::vector<Device>& devices,
                                                    RailChoice rails, HandshakeOptions options,
@@ -162,10 +165,10 @@ void Listener::on_hello(Hello hello) {
     use(std::move(hello.channel));
     if (replied_) queue_reply();
     broken_.reset();
+    asking_.stop();
     ++returns_;
     return;
   }
-    asking_.stop();
   auto same = std::find_if(waiting_.begin(), waiting_.end(), [&](const Hello& other) {
     return is_same_sender(other.sender, hello.sender);
   });
@@ -254,12 +257,15 @@ Result<bool> Listener::on_channel_broken(Error error) {
   if (error.code != Code::kRemote) return tl::unexpected<Error>(std::move(error));
   GDR_INFO(log::kNet, "%s; waiting for the sender to connect again", error.text.c_str());
   note_broken(/*ended=*/error.sys_errno == 0);
+  channel_ = FrameChannel();
   return false;
 }
 
-  channel_ = FrameChannel();
 void Listener::note_broken(bool ended) {
   ended_ = ended;
+  if (broken_) return;
+  broken_ = handshake_.now();
+  asking_.begin(*broken_);
 }
 
 // Only where nothing between the ends replaces addresses does a refusal come from the sender's host
@@ -282,9 +288,6 @@ bool Listener::is_return_overdue() {
   if (asks && asking_.step(now) == Reopening::Answer::kRefused) gone_ = true;
   return gone_ || now - *broken_ >= time_to_return();
 }
-  if (broken_) return;
-  broken_ = handshake_.now();
-  asking_.begin(*broken_);
 
 // As in Connector::plan_retry(). A sender with the reply sees the end only when it has once tried
 // to connect each of its QPs, the first of which show whether addresses are resolved at all.
@@ -311,11 +314,11 @@ void Listener::end_answer() {
   comm_.reset();
   channel_ = FrameChannel();
   broken_.reset();
+  asking_.stop();
+  gone_ = false;
   returns_ = 0;
 }
 
-  asking_.stop();
-  gone_ = false;
 std::string Listener::text_of_stall(long long seconds) const {
   const std::string since = "no progress for " + std::to_string(seconds) + " s; ";
   const std::string here = "accepting on " + to_string(socket_.address) + ": ";

@@ -84,8 +84,8 @@ void ConnectionSetUp::warn_of_missing_flids() const {
 void ConnectionSetUp::query_ece_offers() {
   if (!end_.options->ece) return;
   for (size_t i = 0; i < end_.rails.pair_count(); ++i) {
-    if (excluded_.has(i)) continue;
     const QueuePair& pair = end_.rails.pair(i);
+    if (excluded_.has(i) || pair.qp == nullptr) continue;
     end_.ece->query_offer(i, end_.rails[pair.rail].device().hca->api(), pair.qp.get());
   }
 }
@@ -148,13 +148,17 @@ Result<bool> ConnectionSetUp::change_states() {
 // connection is tried all the same.
 bool ConnectionSetUp::is_known_unreachable(uint32_t pair) const {
   if (!end_.recovers() || !end_.rails.pair(pair).standby) return false;
-  bool has_active = false;
-  for (uint32_t i = 0; i < end_.rails.pair_count(); ++i) {
-    has_active = has_active || (!end_.rails.pair(i).standby && !excluded_.has(i));
-  }
   const auto [local, remote] = end_.ports_of(pair);
-  return has_active &&
+  return has_active() &&
          end_.watcher->unreachable_paths().contains(local, remote, end_.options->now());
+}
+
+// Whether an active pair is left, as far as is known.
+bool ConnectionSetUp::has_active() const {
+  for (uint32_t i = 0; i < end_.rails.pair_count(); ++i) {
+    if (!end_.rails.pair(i).standby && !excluded_.has(i)) return true;
+  }
+  return false;
 }
 
 void ConnectionSetUp::note_reached_ports() const {
@@ -183,19 +187,25 @@ Status ConnectionSetUp::exclude_failed_pairs() {
   return {};
 }
 
-// So far the pair has changed no state that the peer knows.
 bool ConnectionSetUp::give_up_standby(const Device& device, const Error& lack) {
-  if (!end_.recovers() || !RoomRequests::is_shared_lack(lack.sys_errno)) return false;
+  if (!RoomRequests::is_shared_lack(lack.sys_errno)) return false;
+  return give_up_standby(lack.sys_errno == ENOMEM ? nullptr : device.hca.get(), lack.sys_errno);
+}
+
+bool ConnectionSetUp::give_up_standby(const HcaContext* hca, int lack) {
+  const bool knows_peer = end_.peer.qps > 0;
+  if (knows_peer ? !end_.recovers() : !end_.offers_recovery) return false;
+  if (!has_active()) return false;
   for (uint32_t i = 0; i < end_.rails.pair_count(); ++i) {
     QueuePair& pair = end_.rails.pair(i);
-    const bool helps = end_.rails[pair.rail].device().hca == device.hca || lack.sys_errno == ENOMEM;
+    const bool helps = hca == nullptr || end_.rails[pair.rail].device().hca.get() == hca;
     if (!pair.standby || pair.qp == nullptr || !helps) continue;
     changes_.drop(pair.qp.get());
     pair.qp.reset();
     pair.number = 0;
     excluded_.forget(i);
-    end_.lacks = lack.sys_errno;
-    return excluded_.exclude_without_qp(i).has_value();
+    end_.lacks = lack;
+    return !knows_peer || excluded_.exclude_without_qp(i).has_value();
   }
   return false;
 }

@@ -38,8 +38,11 @@ class ConnectionSetUp {
   // Receiver, with all QPs in RTS: asks for those of the sender's options that have been accepted,
   // which the reply then names. A pair that is excluded has none.
   Status query_accepted_ece();
-  // Destroys a standby pair of this connection for what another part of it lacks, before the peer
-  // learns of its QP. Returns whether there was one.
+  // Destroys the QP of a standby pair for what something else lacks, on that HCA or, where it is
+  // null, on any, and the handshake goes on without it. Returns whether there was one. What the
+  // peer has not learnt from the hello or the reply, it learns from a statement.
+  bool give_up_standby(const HcaContext* hca, int lack);
+  // The same for another part of the connection, on that device.
   bool give_up_standby(const Device& device, const Error& lack);
   // Destroys the pairs that stand by where nothing is recovered, and the rails that only they are
   // on. Once all QPs are connected.
@@ -49,10 +52,11 @@ class ConnectionSetUp {
   ExcludedPairs& excluded() { return excluded_; }
 
  private:
+  void name_missing_ports(const EndRails& all, const Planner& plan);
   bool is_known_unreachable(uint32_t pair) const;
+  bool has_active() const;
   Status exclude_failed_pairs();
   void warn_of_missing_flids() const;
-  void name_missing_ports(const EndRails& all, const Planner& plan);
 
   ConnectionEnd& end_;
   StateChanges changes_;

@@ -1,6 +1,7 @@
 // How the receiving end of a connection is made and connected.
 #pragma once
 
+#include <cerrno>
 #include <cstdint>
 #include <utility>
 #include <vector>
@@ -31,6 +32,8 @@ class ReceiveSetUp {
   // done, so that data may arrive; false: call connect_step() until it returns true.
   Result<bool> connect(const wire::EndPoint& sender);
   Result<bool> connect_step();
+  // ConnectionSetUp::give_up_standby(), before keep_link().
+  bool give_up_standby(const HcaContext* hca) { return set_up_.give_up_standby(hca, ENOMEM); }
 
   // Makes the connection's Recovery, and hands the socket of the handshake to Connection.
   void keep_link(FrameChannel channel, bool direct);

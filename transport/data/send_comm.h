@@ -2,6 +2,7 @@
 // and connects it.
 #pragma once
 
+#include <cerrno>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -48,6 +49,8 @@ class SendComm : public Comm {
   // clear-to-send may be written here; false: call connect_step() until it returns true.
   Result<bool> connect(const wire::EndPoint& receiver);
   Result<bool> connect_step() { return set_up_->change_states(); }
+  // ConnectionSetUp::give_up_standby(), before keep_link().
+  bool give_up_standby(const HcaContext* hca) { return set_up_->give_up_standby(hca, ENOMEM); }
   // Connection::keep_link.
   void keep_link(FrameChannel channel, bool direct = false);
 

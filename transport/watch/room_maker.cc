@@ -43,6 +43,18 @@ Room RoomMaker::gives_way(const HcaContext* hca, bool if_busy, Clock::time_point
   return best;
 }
 
+// Of a handshake that is in another thread's call, which has given nothing up, for a short time.
+Room RoomMaker::handshake_gives_way(const HcaContext* hca, bool waits) {
+  if (handshakes_ == nullptr) return Room::kNone;
+  const Clock::time_point until = Clock::now() + kRoomPatienceOfOne;
+  for (;;) {
+    const Room room = handshakes_(hca);
+    if (room != Room::kAwaited) return room;
+    if (!waits || Clock::now() >= until) return Room::kNone;
+    std::this_thread::sleep_for(kRoomPause);
+  }
+}
+
 RoomOn RoomMaker::make_room(const HcaContext& hca, const std::string& lack, bool waits,
                             bool elsewhere) {
   const Clock::time_point deadline = Clock::now() + kRoomPatience;
@@ -50,7 +62,8 @@ RoomOn RoomMaker::make_room(const HcaContext& hca, const std::string& lack, bool
   bool given_up = false;
   const auto ask = [&](const HcaContext* of, bool if_busy, RoomOn there) {
     if (made != RoomOn::kNone) return;
-    const Room room = gives_way(of, if_busy, deadline);
+    Room room = gives_way(of, if_busy, deadline);
+    if (room == Room::kNone && !if_busy) room = handshake_gives_way(of, waits);
     if (room == Room::kMade) made = there;
     given_up = given_up || room != Room::kNone;
   };

@@ -3,7 +3,9 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <string>
+#include <utility>
 
 #include "base/result.h"
 #include "transport/device/hca.h"
@@ -22,6 +24,12 @@ class RoomMaker {
   // Both outlive it.
   RoomMaker(const WatchedLinks& links, FailureLog& failures) : links_(links), failures_(failures) {}
 
+  // How handshakes that are under way give a standby pair up (HandshakeRegistry::give_way). Before
+  // there are any.
+  void ask_handshakes(std::function<Room(const HcaContext* hca)> give_way) {
+    handshakes_ = std::move(give_way);
+  }
+
   // Has a connection destroy the QP of a standby pair, which is on that HCA or else, if elsewhere,
   // on any, since something that another connection needs could not be created: `lack`, for a
   // warning. Waits for a second at most where the connections are busy.
@@ -35,9 +43,11 @@ class RoomMaker {
   using Clock = PeerLink::Clock;
 
   Room gives_way(const HcaContext* hca, bool if_busy, Clock::time_point deadline);
+  Room handshake_gives_way(const HcaContext* hca, bool waits);
 
   const WatchedLinks& links_;
   FailureLog& failures_;
+  std::function<Room(const HcaContext* hca)> handshakes_ = nullptr;
   std::atomic<int> memory_suffices_{0};  // for so many connections; for an estimate
 };
 

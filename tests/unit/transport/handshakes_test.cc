@@ -8,8 +8,9 @@
 #include <vector>
 
 #include "tests/fakes/recorded_log.h"
-#include "tests/unit/transport/comm_pair.h"
+#include "tests/unit/transport/handshake_bed.h"
 #include "tests/unit/transport/no_threads.h"
+#include "tests/unit/transport/rails_pair.h"
 #include "transport/watch/watcher.h"
 
 namespace gdr::transport {
@@ -176,6 +177,50 @@ TEST_F(HandshakesTest, InsideACall_IsNeverReleased) {
   });
   other.join();
   EXPECT_EQ(released, 0);
+}
+
+// The ends of a connection over rail 0 that stands by on rail 1, which is another one's own rail.
+struct GivingHandshakes : testing::Test {
+  Result<std::unique_ptr<SendComm>> create_later() {
+    return SendComm::create({bed.sender_rails.standby, {}}, shared(bed.options.connection),
+                            bed.watcher.get(), {});
+  }
+
+  RailsBed bed{1, 1};
+  HandshakeRegistry all{[] { return Clock::now(); }, seconds(60), bed.watcher.get()};
+  RawReceiver receiver;
+  std::unique_ptr<Connector> connector =
+      Connector::create(bed.sender_rails, receiver.handle(),
+                        {shared(bed.options), shared(bed.options.connection)}, bed.watcher.get(),
+                        all)
+          .value();
+};
+
+TEST_F(GivingHandshakes, OtherConnectionLacksAQueuePair_StandbyPairOfAHandshakeGivesWay) {
+  bed.verbs.config("fake_s1").max_qps = 1;
+  const RecordedLog log;
+  const auto later = create_later();
+  EXPECT_TRUE(later);
+  EXPECT_EQ(log.warnings("Standby rails give way").size(), 1u);
+  EXPECT_FALSE(create_later()) << "there is no other";
+}
+
+// One whose own call it is has nothing to give; another thread's is waited for.
+TEST_F(GivingHandshakes, HandshakeIsInACall_OnlyThatOfAnotherThreadIsWaitedFor) {
+  int asked = 0;
+  const Handshake::Owner owner{[] { return nullptr; }, nullptr,
+                               [&](const HcaContext*) { return ++asked > 0; }};
+  connector.reset();
+  Handshake handshake(all, owner);
+  std::optional<Room> elsewhere;
+  {
+    const auto call = handshake.begin_call("connect");
+    EXPECT_EQ(all.give_way(nullptr), Room::kNone);
+    std::thread([&] { elsewhere = all.give_way(nullptr); }).join();
+  }
+  EXPECT_EQ(elsewhere, Room::kAwaited);
+  EXPECT_EQ(asked, 0);
+  EXPECT_EQ(all.give_way(nullptr), Room::kMade);
 }
 
 // A listener may be called again for another sender, whenever that comes.

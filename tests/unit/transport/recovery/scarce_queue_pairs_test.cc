@@ -395,6 +395,44 @@ TEST_F(LeanConnections, FlushLacksAQueuePair_TheConnectionsOwnStandbyPairGivesWa
   }
 }
 
+// Before the hello, between hello and reply, and once both ends are connected; there at either.
+TEST_F(LeanConnections, StandbyPairGivesWayDuringTheHandshake_TheConnectionGoesOnAndBothEndsKnow) {
+  for (const int stage : {0, 1, 2, 3}) {
+    create_sender();
+    if (stage == 0) EXPECT_TRUE(sender->give_up_standby(nullptr));
+    create_receiver();
+    EXPECT_TRUE(receiver->set_up().connect(end_of(*sender)).value());
+    if (stage == 1) EXPECT_TRUE(sender->give_up_standby(nullptr));
+    EXPECT_TRUE(sender->connect(end_of(*receiver)).value());
+    if (stage == 2) EXPECT_TRUE(sender->give_up_standby(nullptr));
+    if (stage == 3) EXPECT_TRUE(receiver->set_up().give_up_standby(nullptr));
+    EXPECT_FALSE(stage < 3 && sender->give_up_standby(nullptr)) << "the active pair stays";
+    keep_links();
+    exchange({8, 1 << 20});
+    const auto text = [&](bool at_lacking_end) {
+      const bool at_sender = at_lacking_end == (stage < 3);
+      return at_sender ? recovery_of(*sender).state_text() : recovery_of(*receiver).state_text();
+    };
+    const std::string lack = "the rail was given up for lack of queue pairs";
+    EXPECT_TRUE(poll_until([&] { return contains(text(false), "lost it: " + lack); }))
+        << stage << text(false);
+    EXPECT_TRUE(contains(text(true), " (" + lack)) << stage << text(true);
+    sender.reset();
+    receiver.reset();
+  }
+}
+
+// The pair is then on no rail.
+TEST_F(LeanConnections, ReceiverGoesWithoutItsStandbyRail_NoOtherPortIsNamedOrCounted) {
+  verbs.config("fake_r1").max_qps = 0;
+  make();
+  const auto there = [&] { return recovery_of(*sender).state_text(); };
+  EXPECT_TRUE(contains(recovery_of(*receiver).state_text(), "lost: fake_r1:1 <-> "));
+  EXPECT_TRUE(poll_until([&] { return contains(there(), "lost: fake_s1:1 <-> "); })) << there();
+  EXPECT_TRUE(contains(there(), " (unnamed) (the other end lost it")) << there();
+  EXPECT_EQ(recovery_of(*receiver).counters(0).losses.load(), 0u);
+}
+
 // By the HCAs that have a limit: of the work requests of a queue pair, or of queue pairs. Then the
 // active pairs, the rails of both ends, the depths of the first pair, and what the ends say of the
 // last one. Standby rails make no queue deeper.
