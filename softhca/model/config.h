@@ -79,15 +79,12 @@ struct GpuConfig {
   uint64_t bar1_bytes = 0;   // CUDA memory that may be registered at a time; 0: no limit
 };
 
-// Config::memlock_bytes: that of the process, RLIMIT_MEMLOCK, unless it has CAP_IPC_LOCK.
-constexpr uint64_t kLimitOfProcess = UINT64_MAX;
-
 struct Config {
   std::string fabric = "default";
   bool process_vm = true;            // false: copy between processes through the staging area only
   uint64_t staging_bytes = 8 << 20;  // per process, allocated when first needed
-  uint64_t memlock_bytes = kLimitOfProcess;  // of registrations, CQs and QPs
-  bool stale_registrations_fail = false;     // where that can be noticed (verbs/page_watch.h)
+  uint64_t memlock_bytes = UINT64_MAX;    // limit of registrations, CQs and QPs; by default none
+  bool stale_registrations_fail = false;  // where that can be noticed (verbs/page_watch.h)
   double reorder_us = 0;  // up to which each request is delayed at random, after those before it
   std::vector<DeviceConfig> devices;
   GpuConfig gpu;

@@ -1,6 +1,7 @@
 // Memory that counts against the limit on locked memory: the pages of host memory that are
 // registered, and the buffers of CQs and QPs (ib_umem_get() of Linux,
-// drivers/infiniband/core/umem.c).
+// drivers/infiniband/core/umem.c). The software HCA locks none of it, so that RLIMIT_MEMLOCK of the
+// process does not limit it.
 #pragma once
 
 #include <atomic>
@@ -20,7 +21,7 @@ using MemoryLock = std::unique_ptr<LockedMemory, Unlock>;
 
 class LockedMemory {
  public:
-  // `limit` is "memlock_bytes" of the configuration, or kLimitOfProcess.
+  // `limit` is "memlock_bytes" of the configuration.
   explicit LockedMemory(uint64_t limit) : limit_(limit) {}
 
   // Counts the pages that the range touches. Returns null beyond the limit.
@@ -28,7 +29,6 @@ class LockedMemory {
 
  private:
   friend struct Unlock;
-  bool exceeds_limit(uint64_t bytes) const;
 
   const uint64_t limit_;
   std::atomic<uint64_t> bytes_{0};

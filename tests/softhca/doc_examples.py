@@ -19,14 +19,17 @@ command, which may go on behind a backslash; the lines below it are what it prin
 - Every command has to succeed. `COMMAND || echo "exit status $?"` shows one that does not.
 
 The commands of a document run in one bash, in a copy of the checkout made of links, in which
-`build` is BUILD. In a document with examples, every other block of a shell has to be followed by a
-paragraph that begins with "Not run by the tests:" and has the reason.
+`build` is BUILD. They may lock as little memory as those of an ordinary user. In a document with
+examples, every other block of a shell has to be followed by a paragraph that begins with "Not run
+by the tests:" and has the reason.
 """
 
+import ctypes
 import dataclasses
 import os
 import pathlib
 import re
+import resource
 import secrets
 import signal
 import subprocess
@@ -38,6 +41,8 @@ _TIMEOUT_S = 240
 _FENCE = re.compile(r"^```([a-z]*) *$")
 _SHELLS = {"sh", "bash", "shell"}
 _NOT_RUN = "Not run by the tests:"
+_LEAST_MEMORY_LOCK = 64 << 10  # the default of Linux before 5.16
+_PR_CAPBSET_DROP, _CAP_IPC_LOCK = 24, 14  # linux/prctl.h, linux/capability.h
 _SETTINGS = ("NCCL_", "GDR_NCCL_", "SOFTHCA_CONFIG")
 # Three dots, a number with a decimal point that is no version, blanks; in this order.
 _TOKEN = re.compile(r"\.\.\.|(?<![\w.:])\d+\.\d+(?![\w.:])|\s+")
@@ -160,6 +165,12 @@ def _script(commands: list[Example], mark: str) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _become_ordinary_user() -> None:
+    """Limits the memory that this process may lock, and what it executes, whoever runs it."""
+    ctypes.CDLL(None).prctl(_PR_CAPBSET_DROP, _CAP_IPC_LOCK, 0, 0, 0)  # only root can, and needs to
+    resource.setrlimit(resource.RLIMIT_MEMLOCK, (_LEAST_MEMORY_LOCK, _LEAST_MEMORY_LOCK))
+
+
 def _run(commands: list[Example], folder: pathlib.Path) -> list[tuple[int, list[str]]]:
     """Runs the commands in one bash; returns each one's exit status and lines, of those that ended."""
     mark = f"--- {secrets.token_hex(8)}"
@@ -168,7 +179,7 @@ def _run(commands: list[Example], folder: pathlib.Path) -> list[tuple[int, list[
     with subprocess.Popen(["bash", "--norc", "--noprofile", "-c", _script(commands, mark)],
                           cwd=folder, env=environment, stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                          errors="replace", start_new_session=True) as bash:
+                          errors="replace", start_new_session=True, preexec_fn=_become_ordinary_user) as bash:
         try:
             output = bash.communicate(timeout=_TIMEOUT_S)[0]
         except subprocess.TimeoutExpired:

@@ -1,9 +1,6 @@
 // What a device or process may not exceed: locked memory and numbers of objects.
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <linux/capability.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -51,23 +48,6 @@ TEST_F(Limits, LockedMemory_OfRegistrationsCqsAndQps) {
   EXPECT_NE(make_qp(pd.get(), cq.get()), nullptr) << "what was destroyed does not count";
   last.reset();
   EXPECT_NE(reg(0, kPage), nullptr);
-}
-
-TEST_F(Limits, LockedMemoryOfTheProcess_CountsWithoutTheCapability) {
-  use(R"({"devices": [{}]})");
-  Endpoint endpoint;
-  std::vector<uint8_t> bytes(100 * kPage);
-  const rlimit limit = {16 * kPage, 16 * kPage};
-  ASSERT_EQ(setrlimit(RLIMIT_MEMLOCK, &limit), 0);
-  __user_cap_header_struct header = {_LINUX_CAPABILITY_VERSION_3, 0};
-  __user_cap_data_struct sets[_LINUX_CAPABILITY_U32S_3] = {};
-  ASSERT_EQ(syscall(SYS_capget, &header, sets), 0);
-  const bool privileged = (sets[0].effective & 1u << CAP_IPC_LOCK) != 0;
-  EXPECT_EQ(endpoint.reg(bytes.data(), bytes.size()) != nullptr, privileged);
-  sets[0].effective &= ~(1u << CAP_IPC_LOCK);
-  ASSERT_EQ(syscall(SYS_capset, &header, sets), 0);
-  EXPECT_EQ(endpoint.reg(bytes.data(), bytes.size()), nullptr);
-  EXPECT_EQ(errno, ENOMEM);
 }
 
 TEST_F(Limits, MaxQp_OfEachDevice) {
