@@ -34,6 +34,9 @@ file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/packaging)
 file(RELATIVE_PATH data_from_bin ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_DATADIR})
 file(CREATE_LINK ${data_from_bin}/nccl-net-gdr/nccl-tests-config/nccl-gdr-burn-in ${burn_in} SYMBOLIC)
 install(FILES ${burn_in} DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT tools)
+file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+file(CREATE_LINK ${PROJECT_SOURCE_DIR}/nccl-tests-config/nccl-gdr-burn-in
+  ${CMAKE_BINARY_DIR}/bin/nccl-gdr-burn-in SYMBOLIC)
 
 # --- Licences and documents ---
 set(doc ${CMAKE_INSTALL_DATADIR}/doc)
@@ -72,9 +75,6 @@ set(pages ${page})
 
 find_program(HELP2MAN help2man)
 if(HELP2MAN)
-  file(MAKE_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
-  file(CREATE_LINK ${PROJECT_SOURCE_DIR}/nccl-tests-config/nccl-gdr-burn-in
-    ${CMAKE_BINARY_DIR}/bin/nccl-gdr-burn-in SYMBOLIC)
   foreach(command "" -burn-in " doctor" " topo" " env" " with-softhca" " conformance" " perf"
       " perf sendrecv" " perf all_reduce")
     set(program nccl-gdr${command})
