@@ -15,7 +15,7 @@ _CMAKE = """#!/bin/sh
 printf "%s\\n" "$*" >>"$LOG"
 if [ "$1" = --install ]; then mkdir -p "$4/bin"; echo b >"$4/bin/b"; echo a >"$4/a"; chmod 700 "$4/bin/b"; fi
 """
-_CPACK = '#!/bin/sh\nmkdir -p build-package/packages; touch build-package/packages/a.deb\n'
+_CPACK = '#!/bin/sh\nmkdir -p build-package/packages; touch build-package/packages/nccl-net-gdr_a.deb\n'
 
 
 @unittest.skipUnless(shutil.which("git"), "git is not installed")
@@ -29,7 +29,7 @@ class BuildPackagesTest(unittest.TestCase):
         (self.tree / "packaging").mkdir(parents=True)
         shutil.copy(ROOT / "packaging" / "build_packages", self.tree / "packaging")
         shutil.copy(ROOT / "CMakeLists.txt", self.tree)
-        (self.tree / ".gitignore").write_text("build-package\n")
+        (self.tree / ".gitignore").write_text("/build*/\n")
         self.tools.mkdir()
         for name, text in {"cmake": _CMAKE, "cpack": _CPACK, "help2man": "#!/bin/sh\n", "file": "#!/bin/sh\n",
                            "dpkg-shlibdeps": "#!/bin/sh\n",
@@ -55,13 +55,14 @@ class BuildPackagesTest(unittest.TestCase):
             self.git("add", ".")
         self.git("commit", "-q", "--allow-empty", "-m", "m", time=time)
 
-    def build(self, form="--deb", **settings):
+    def build(self, form="--deb", output=None, **settings):
         """(the exit status, the version, the standard error)"""
         (self.folder / "log").write_text("")
-        done = subprocess.run([str(self.tree / "packaging/build_packages"), form, str(self.folder / "out")],
+        words = [form, str(self.folder / "out")] if output is None else [form, *output]
+        done = subprocess.run([str(self.tree / "packaging/build_packages"), *words], cwd=self.tree,
                               env=self.environment(**settings), capture_output=True, text=True, timeout=60, check=False)
         version = re.search(r"GDR_PACKAGE_VERSION=(\S+)", (self.folder / "log").read_text())
-        return done.returncode, version and version[1], done.stderr
+        return done.returncode, version and version[1], done.stdout + done.stderr
 
     def test_CommitsOfOneDay_HaveVersionsInTheirOrder(self):
         versions = []
@@ -97,6 +98,18 @@ class BuildPackagesTest(unittest.TestCase):
             self.assertEqual([(one.name, oct(one.mode), one.uid, one.gid, one.mtime) for one in members],
                              [(name + path, mode, 0, 0, 1700000000) for path, mode in (
                                  ("", "0o755"), ("/a", "0o644"), ("/bin", "0o755"), ("/bin/b", "0o755"))])
+
+    def test_SecondRun_ChangesNothingWhereverTheOutputIs(self):
+        for time, output, left in (("1700000000", ["made/here"], 2), ("1700000061", ["."], 2), ("1700000122", [], 1)):
+            folder = self.tree / (output[0] if output else "build-dist")
+            (folder / "other").mkdir(parents=True)
+            (folder / "nccl-net-gdr-0.tar.gz").touch()
+            self.commit(time)
+            first, again = self.build("--tar", output), self.build("--tar", output)
+            self.assertEqual(first, again)
+            self.assertRegex(again[2], r"^\w{64}  nccl-net-gdr-0\.1\.0~git\d+\.\w{7}-\w+\.tar\.gz\n$")
+            self.assertEqual(len(list(folder.glob("nccl-net-gdr-*.tar.gz"))), left)
+            self.git("clean", "-fdq")
 
     def test_CheckoutThatGitRefuses_ShowsGitsReason(self):
         self.commit("1700000000")
