@@ -103,10 +103,18 @@ class CommandTest(unittest.TestCase):
         return subprocess.run([str(_RUN), *arguments], cwd="/", stdin=subprocess.DEVNULL,
                               capture_output=True, text=True, check=False)
 
-    def test_Commands_FromAnotherFolder(self):
+    def test_Words_AreCheckedFromAnotherFolderBeforeAnythingIsInstalled(self):
         for words, status, text in ((("help",), 0, "test [PRESET"), (("tset",), 2, "usage:"),
-                                    (("fuzz", "hullo"), 1, "there is no target hullo; there are: arrivals")):
+                                    (("fuzz", "hullo"), 1, "there is no target hullo; there are: arrivals"),
+                                    (("fuzz", "hello", "long"), 1, "fuzz takes [TARGET] [SECONDS], not long"),
+                                    (("fuzz", "5", "6"), 1, "not 5 6"), (("demo", "4"), 1, "demo takes no words"),
+                                    (("quick", "x"), 1, "got: x"), (("lint", "x"), 1, "got: x"),
+                                    (("build", "tsna"), 1, "there is no preset tsna; there are: release dev asan-ubsan tsan"),
+                                    (("build", "dev", "tsan"), 1, "not dev and tsan"), (("build", "--all"), 1, "no option --all"),
+                                    (("test", "release", "--fast"), 1, "there is no preset --fast"), (("test", "base"), 1, "base"),
+                                    (("package", "--dbe"), 1, "unknown option --dbe"), (("package", "a", "b"), 1, "not a and b")):
             done = self.run_it(*words)
+            self.assertNotIn("packages:", done.stdout)
             self.assertEqual(done.returncode, status)
             self.assertIn(text, done.stdout + done.stderr)
 
