@@ -139,11 +139,21 @@ class HelpFormatter : public CLI::Formatter {
   }
 };
 
+// An empty word, as of a variable of the shell that is unset, is no value of any option.
+void refuse_empty_values(CLI::App* app) {
+  for (CLI::Option* option : app->get_options()) {
+    if (option->get_items_expected_max() == 0) continue;
+    option->check([](const std::string& text) { return text.empty() ? "the value is empty" : ""; });
+  }
+  for (CLI::App* command : app->get_subcommands({})) refuse_empty_values(command);
+}
+
 int parse_and_run(int argc, char** argv, void (*add)(CLI::App& app)) {
   CLI::App app{"", "nccl-gdr"};
   app.formatter(std::make_shared<HelpFormatter>());
   app.set_help_flag("-h,--help", "Print this help and exit");
   add(app);
+  refuse_empty_values(&app);
   const std::span words(argv + std::min(argc, 1), argv + argc);
   if (const std::string error = unknown_command(app, words); !error.empty()) {
     print_error(error);

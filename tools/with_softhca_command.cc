@@ -36,11 +36,14 @@ std::string value_of(const char* name) {
 // may change its folder.
 std::string config_value(const std::string& config) {
   if (config.starts_with('{')) return config;
-  if (access(config.c_str(), R_OK) != 0) {
+  const int error = access(config.c_str(), R_OK) != 0       ? errno
+                    : std::filesystem::is_directory(config) ? EISDIR
+                                                            : 0;
+  if (error != 0) {
     stop(kExitUsage,
          fmt::format("--config {}: {}. Fix: name a readable JSON file, or give the JSON object "
                      "itself, which starts with {{",
-                     config, std::strerror(errno)));
+                     config, std::strerror(error)));
   }
   return std::filesystem::absolute(config).string();
 }

@@ -255,11 +255,11 @@ gdr::Result<Config> Config::load(const char* text, const char* fabric) {
   if (source.front() != '{') {
     name = source;
     std::ifstream file(source);
-    if (!file) {
-      return gdr::fail_errno(gdr::Code::kInvalidUsage, "SOFTHCA_CONFIG: cannot read " + source,
+    std::getline(file, source, '\0');  // JSON has none; a folder can be opened, and not be read
+    if (!file.is_open() || file.bad()) {
+      return gdr::fail_errno(gdr::Code::kInvalidUsage, "SOFTHCA_CONFIG: cannot read " + name,
                              errno);
     }
-    source.assign(std::istreambuf_iterator<char>(file), {});
   }
   Json json = Json::parse(source, nullptr, false, true);
   if (json.is_discarded()) {

@@ -65,6 +65,7 @@ class Commands(unittest.TestCase):
         cls.addClassCleanup(folder.cleanup)
         cls.folder = folder.name
         pathlib.Path(cls.folder, "empty.file").touch()
+        pathlib.Path(cls.folder, "folder").mkdir()
         pathlib.Path(cls.folder, "a.json").write_text(
             '{"args": ["all_reduce_perf"], "results": [{"size": 8, "out_of_place": '
             '{"time": 1, "alg_bw": 1, "bus_bw": 1, "nwrong": 0}}]}', encoding="ascii")
@@ -97,6 +98,13 @@ class Commands(unittest.TestCase):
             self.see(f"{name}, missing file", self.start([*words, f"{side}absent.file"]), status, "absent.file")
             if empty:
                 self.see(f"{name}, empty file", self.start([*words, f"{side}empty.file"]), status, empty)
+            self.see(f"{name}, folder", self.start([*words, f"{side}folder"]), status, "folder")
+
+    def test_Value_ThatIsEmptyIsAUsageError(self):
+        for name, option in (("topo", "--from"), ("topo", "--svg"), ("doctor", "--expect"), ("with-softhca", "--config"),
+                             ("conformance", "--json"), ("perf sendrecv", "--json"), ("perf all_reduce", "--json")):
+            process = self.start([*COMMANDS[name][0], option, ""])
+            self.see(f"{name}, {option} ''", process, USAGE, f"{option}: the value is empty. Fix: ")
 
     def test_NoDevice_IsReportedOnceWithTheFix(self):
         for name in ("conformance", "perf sendrecv", "perf all_reduce"):

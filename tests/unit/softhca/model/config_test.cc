@@ -251,7 +251,8 @@ INSTANTIATE_TEST_SUITE_P(
               R"("devices[0].port_settings": accepted is at most one object for each port)"},
         Wrong{R"({"devices": [{"port_settings": [{"guid": "1"}]}]})",
               R"(unknown field "devices[0].port_settings[0].guid")"},
-        Wrong{"{", "not valid JSON"}, Wrong{"/missing/x.json", "cannot read /missing/x.json"}),
+        Wrong{"{", "not valid JSON"}, Wrong{"/missing/x.json", "cannot read /missing/x.json"},
+        Wrong{"/proc/self", "cannot read /proc/self: Is a directory"}),
     [](const auto& wrong) { return "Case" + std::to_string(wrong.index); });
 
 }  // namespace
