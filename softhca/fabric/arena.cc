@@ -5,7 +5,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <utility>
 
 namespace softhca {
@@ -31,9 +34,9 @@ gdr::Result<Arena> Arena::create(const std::string& path) {
     return gdr::fail_errno(gdr::Code::kSystem, "ftruncate " + path, err);
   }
   gdr::Result<Arena> arena = map(fd, path);
-  if (arena && !arena->reserve(uint64_t{0}, sizeof(ArenaHeader))) {
-    return gdr::fail_errno(gdr::Code::kSystem, "reserve " + path, ENOSPC);
-  }
+  if (!arena) return arena;
+  const int error = posix_fallocate(fd, 0, sizeof(ArenaHeader));
+  if (error != 0) return gdr::fail_errno(gdr::Code::kSystem, "reserve " + path, error);
   return arena;
 }
 
@@ -57,8 +60,15 @@ Arena::~Arena() {
 }
 
 bool Arena::reserve(uint64_t offset, uint64_t bytes) const {
-  return bytes == 0 ||
-         posix_fallocate(fd_, static_cast<off_t>(offset), static_cast<off_t>(bytes)) == 0;
+  if (bytes == 0) return true;
+  const int error = posix_fallocate(fd_, static_cast<off_t>(offset), static_cast<off_t>(bytes));
+  // The caller of libibverbs gets ENOMEM, for which programs name other reasons.
+  static std::atomic_flag reported;
+  if (error != 0 && !reported.test_and_set()) {
+    fprintf(stderr, "softhca: no memory in /dev/shm: %s. Fix: make it larger, or remove files\n",
+            strerror(error));
+  }
+  return error == 0;
 }
 
 void Arena::discard(uint64_t offset, uint64_t bytes) const {

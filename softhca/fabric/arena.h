@@ -39,8 +39,8 @@ class Arena {
     return at<SharedEventQueue>(kEventTable)[index];
   }
 
-  // Allocates the memory behind a range. Returns false when /dev/shm is full; without this call the
-  // first access would raise SIGBUS then.
+  // Allocates the memory behind a range. Returns false when /dev/shm is full, and reports the first
+  // time on stderr; without this call the first access would raise SIGBUS then.
   bool reserve(uint64_t offset, uint64_t bytes) const;
   bool reserve(const void* object, uint64_t bytes) const {
     return reserve(static_cast<uint64_t>(static_cast<const uint8_t*>(object) - base_), bytes);

@@ -86,8 +86,9 @@ gdr::Result<Registry> Registry::join(const std::string& fabric, uint64_t instanc
   gdr::Result<int> fd = open_locked(registry.folder_);
   if (!fd) return gdr::forward_error(fd);
   registry.fd_ = *fd;
-  if (ftruncate(*fd, sizeof(Table)) != 0) {
-    return gdr::fail_errno(gdr::Code::kSystem, "ftruncate in " + registry.folder_, errno);
+  // A file without memory behind it would raise SIGBUS where /dev/shm is full.
+  if (const int error = posix_fallocate(*fd, 0, sizeof(Table)); error != 0) {
+    return gdr::fail_errno(gdr::Code::kSystem, "reserve in " + registry.folder_, error);
   }
   void* map = mmap(nullptr, sizeof(Table), PROT_READ | PROT_WRITE, MAP_SHARED, *fd, 0);
   if (map == MAP_FAILED) {

@@ -1,12 +1,24 @@
 // What a device or process may not exceed: locked memory and numbers of objects.
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 
 #include "tests/unit/softhca/configured.h"
 #include "tests/unit/softhca/memory.h"
+
+namespace {
+bool g_shared_memory_is_full = false;
+}
+
+// In place of the C library's.
+extern "C" [[gnu::visibility("default")]] int posix_fallocate(int fd, off_t offset, off_t bytes) {
+  if (g_shared_memory_is_full) return ENOSPC;
+  return syscall(SYS_fallocate, fd, 0, offset, bytes) == 0 ? 0 : errno;
+}
 
 namespace softhca_test {
 namespace {
@@ -48,6 +60,26 @@ TEST_F(Limits, LockedMemory_OfRegistrationsCqsAndQps) {
   EXPECT_NE(make_qp(pd.get(), cq.get()), nullptr) << "what was destroyed does not count";
   last.reset();
   EXPECT_NE(reg(0, kPage), nullptr);
+}
+
+TEST_F(Limits, FullSharedMemory_LeavesNoDevicesAndIsReportedOnceLater) {
+  use(R"({"devices": [{}], "fabric": "full"})");
+  testing::internal::CaptureStderr();
+  g_shared_memory_is_full = true;
+  ibv_free_device_list(ibv_get_device_list(nullptr));
+  g_shared_memory_is_full = false;
+  Endpoint endpoint;
+  std::vector<uint8_t> bytes(kPage);
+  g_shared_memory_is_full = true;
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(endpoint.reg(bytes.data(), bytes.size()), nullptr);
+    EXPECT_EQ(errno, ENOMEM);
+    EXPECT_EQ(make_cq(endpoint.context(), 1), nullptr);
+  }
+  const std::string text = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(text.find("softhca: no devices: reserve in /dev/shm/softhca-"), 0) << text;
+  EXPECT_NE(text.find("softhca: no memory in /dev/shm: No space left on device"), text.npos);
+  EXPECT_EQ(std::ranges::count(text, '\n'), 2) << text;
 }
 
 TEST_F(Limits, MaxQp_OfEachDevice) {
