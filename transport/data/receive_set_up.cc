@@ -122,7 +122,7 @@ Status ReceiveSetUp::exclude_pairs_without_receives() {
   return {};
 }
 
-// Of what this end writes: the sender's service level and, unless the user has chosen one for
+// What this end writes has the sender's service level and, unless the user has chosen one for
 // clear-to-send, its traffic class. NCCL's net_ib does the same (connect.cc,
 // ncclIbReceiverQpsCreateToRts): both ends of a connection then travel in one class, even where
 // only the sender knows of it.

@@ -33,7 +33,7 @@ void SendComm::advance(uint64_t buffer) {
 // Most messages are the only one of their receive and go as one write: one comparison stands for
 // all checks of the slot's group and flags. A message counts as posted before the look at what the
 // recovery has for this thread: where nothing counts, the watcher may take the news of a loss, and
-// bring the pair back (Recovery::acts_for_data_path), a second after the loss.
+// bring the pair back (recovery_steps.cc, acts_for_data_path), a second after the loss.
 bool SendComm::isend(const void* data, size_t bytes, int tag, const MemoryHandle& memory,
                      Request** request) {
   const uint64_t buffer = head_;

@@ -112,7 +112,7 @@ void SpreadFlushes::on_read(const WorkId& id) {
   connection_.link().count_completed();
 }
 
-// The HCA may have lost what is registered on a rail that was given up (Recovery::give_way).
+// The HCA may have lost what is registered on a rail that was given up (StandbyPairs::give_way).
 void SpreadFlushes::on_failed_read(const ibv_wc& wc) {
   const WorkId id = decode_work_id(wc.wr_id);
   Rail* rail = find(id.pair);

@@ -147,7 +147,7 @@ bool SpreadSends::on_refused(uint32_t index, int err) {
   lose(index);
   look_if_quiet(false);
   (void)connection_.on_failed_post(*pair.queue_pair, pair.epoch, "a send", err);
-  // A standby pair may have given its QP up (Recovery::give_way), with the news still to come.
+  // A standby pair may have given its QP up (StandbyPairs::give_way), with the news still to come.
   for (uint32_t i = 0; i < pairs_.size(); ++i) {
     if (pairs_[i].state == PairState::kUsable && !recovery_.has_queue_pair(i)) lose(i);
   }

@@ -42,7 +42,7 @@ enum class PairAction : uint8_t {
   // Move the QP to ERROR (or destroy it, where that fails), then call on_stopped.
   kStop,
   // Move the QP through RESET to RTS for epoch() + 1, receives posted, then call on_revived; or
-  // on_revival_failed.
+  // PairReturn::on_failed.
   kRevive,
   // Post a return probe (PairIo), then call on_probe_posted, and on_probe_completed
   // when it completes. A post that fails is a failure of the pair.

@@ -1,4 +1,4 @@
-// Decisions of the two data paths when a pair is recovered, apart from who carries them out: the
+// Decisions of both ends' data paths when a pair is recovered, apart from who carries them out: the
 // model in tests/model takes the same ones.
 #pragma once
 
