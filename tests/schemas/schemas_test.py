@@ -101,20 +101,24 @@ class Schemas(unittest.TestCase):
                 found = violations("topo", put(good, place, value))
                 self.assertTrue(any(violation in one for one in found), found)
 
-    def report_of(self, *folders, root=None):
-        """The doctor's report on a machine that has these folders, or on `root`."""
+    def report_of(self, *folders, root=None, files=None):
+        """The doctor's report on a machine that has these folders and files, or on `root`."""
         with tempfile.TemporaryDirectory() as made:
             for folder in folders:
                 (pathlib.Path(made) / folder).mkdir(parents=True)
+            for file, text in (files or {}).items():
+                (pathlib.Path(made) / file).write_text(text, encoding="utf-8")
             return json.loads(output("doctor", "--root", root or made))
 
     def test_Doctor_OfMachines_IsOfTheSchema(self):
-        without_uverbs = self.report_of("proc", "dev", "sys/class/infiniband/mlx5_0/ports/1")
-        for report in (self.report_of(root="/"), self.report_of("proc"), without_uverbs):
+        hca = "sys/bus/pci/devices/0000:3b:00.0"
+        without_driver = self.report_of("proc", "dev", "sys/class", "sys/module", hca, files={
+            f"{hca}/vendor": "0x15b3\n", f"{hca}/device": "0x1021\n", f"{hca}/class": "0x020700\n"})
+        for report in (self.report_of(root="/"), self.report_of("proc"), without_driver):
             self.assertEqual(violations("doctor", report), [])
-        steps = [step for check in without_uverbs["checks"] for one in check["observations"]
+        steps = [step for check in without_driver["checks"] for one in check["observations"]
                  for step in one["steps"]]
-        self.assertEqual([step["undo"] for step in steps], ["modprobe -r ib_uverbs"])
+        self.assertEqual([step["undo"] for step in steps], ["modprobe -r mlx5_core"])
 
     def test_Doctor_OtherVerdict_IsNotOfTheSchema(self):
         found = violations("doctor", put(self.report_of("proc"), ("checks", 0, "verdict"), "fine"))
