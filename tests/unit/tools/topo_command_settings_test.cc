@@ -34,5 +34,12 @@ TEST_F(TopoCommand, HcaList_DoesNotApplyToHcasThatTheFileHasNoNamesOf) {
               HasSubstr("NCCL_IB_HCA=mlx5_ib: does not apply to "));
 }
 
+TEST_F(TopoCommand, DisabledRdma_IsAWarning) {
+  setenv("NCCL_IB_DISABLE", "2", 1);
+  const Printed result = run_command("topo --from " + known(kMachine));
+  unsetenv("NCCL_IB_DISABLE");
+  EXPECT_THAT(result.err, HasSubstr("warning: NCCL_IB_DISABLE is set"));
+}
+
 }  // namespace
 }  // namespace gdr::tools
