@@ -183,15 +183,29 @@ std::vector<SmallShare> small_shares(const RailDecision& decision) {
   return found;
 }
 
-// Whether all of the GPUs are in groups of fewer GPUs than another has.
+// The socket of a device, or its NUMA node where the socket is unknown.
+std::pair<int, int> socket_of(const Machine& machine, const Attachment& at) {
+  if (at.numa < 0) return {-1, -1};
+  const int package = machine.numa_nodes[static_cast<size_t>(at.numa)].package;
+  return package >= 0 ? std::pair{package, -1} : std::pair{-1, at.numa};
+}
+
+// Whether all of the GPUs are below switches, or on sockets where they are below none, of fewer
+// GPUs than others.
 bool have_lost_neighbours(const RailDecision& decision, const std::vector<size_t>& gpus) {
+  const Machine& machine = decision.machine;
+  const auto place_of = [&](size_t gpu) {
+    const topology::Attachment& at = machine.gpus[gpu].at;
+    const int top = top_switch(machine, at);
+    return std::pair{top, top < 0 ? socket_of(machine, at) : std::pair{-1, -1}};
+  };
+  std::map<std::pair<int, std::pair<int, int>>, size_t> neighbours;
   size_t most = 0;
-  std::map<size_t, size_t> neighbours;
-  for (const GpuGroup& group : gpu_groups(decision)) {
-    most = std::max(most, group.gpus.size());
-    for (size_t gpu : group.gpus) neighbours[gpu] = group.gpus.size();
+  for (size_t gpu = 0; gpu < machine.gpus.size(); ++gpu) {
+    most = std::max(most, ++neighbours[place_of(gpu)]);
   }
-  return std::all_of(gpus.begin(), gpus.end(), [&](size_t gpu) { return neighbours[gpu] < most; });
+  return std::all_of(gpus.begin(), gpus.end(),
+                     [&](size_t gpu) { return neighbours[place_of(gpu)] < most; });
 }
 
 void check_equal_shares(const RailDecision& decision, Findings* found) {
@@ -219,13 +233,6 @@ void check_equal_shares(const RailDecision& decision, Findings* found) {
                                   is_rest ? own : best),
                       kCompare});
   }
-}
-
-// The socket of a device, or its NUMA node where the socket is unknown.
-std::pair<int, int> socket_of(const Machine& machine, const Attachment& at) {
-  if (at.numa < 0) return {-1, -1};
-  const int package = machine.numa_nodes[static_cast<size_t>(at.numa)].package;
-  return package >= 0 ? std::pair{package, -1} : std::pair{-1, at.numa};
 }
 
 // Whether the GPUs are on sockets that have no rail at all.

@@ -10,14 +10,6 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 using topology::scene_of;
 
-TEST(CheckShares, HcaThatIsMissingOnOneSwitch_LeavesItsGpusFarAway) {
-  Machine machine = good_machine();
-  machine.hcas.erase(machine.hcas.begin() + 3);
-  EXPECT_THAT(found_on(machine),
-              Contains(HasSubstr("rail-share: GPU6, GPU7: no HCA is below the same PCIe "
-                                 "switch, where GPU0, GPU1, GPU2 and 3 more have one")));
-}
-
 // One more HCA on each switch of `switches`.
 Machine with_more_hcas(std::initializer_list<int> switches) {
   Machine machine = good_machine();
@@ -120,6 +112,17 @@ TEST(CheckShares, HcaWhoseGpuIsMissing_IsNamed) {
                                       "GPUs has a rail of its own: a GPU may be missing")));
     machine.hcas[gpu].ids.device = 0x101b;  // as that of a storage network
     EXPECT_THAT(found_on(machine), IsEmpty());
+  }
+}
+
+TEST(CheckShares, GpuThatIsMissingOnASocketWithoutSwitches_ShowsInTheShareOfItsNeighbour) {
+  for (size_t lost = 0; lost < 4; ++lost) {
+    Machine machine = one_to_one_machine();
+    for (Gpu& gpu : machine.gpus) gpu.at.parent = -1;
+    for (Hca& hca : machine.hcas) hca.at.parent = -1;
+    machine.gpus.erase(machine.gpus.begin() + static_cast<ptrdiff_t>(lost));
+    const std::string neighbour = "rail-share: GPU" + std::to_string(lost / 2 * 2);
+    EXPECT_THAT(found_on(machine), Contains(HasSubstr(neighbour + ": 2 rails for each, where ")));
   }
 }
 
