@@ -100,8 +100,18 @@ bool are_names_mere_numbers(const Unpaired& rest) {
   return fewer.size() < more.size() && std::equal(fewer.begin(), fewer.end(), more.begin());
 }
 
+// Whether one card has two addresses. Bus numbers have then moved, as where a board with its switch
+// is lost, so that addresses show no slots.
+bool have_moved(const DevicePairs& pairs) {
+  return std::any_of(pairs.begin(), pairs.end(), [](const DevicePair& pair) {
+    return pair.first != nullptr && pair.second != nullptr && !pair.first->guid.empty() &&
+           pair.first->guid == pair.second->guid && pair.first->address != pair.second->address;
+  });
+}
+
 // GPUs have no names of their own, but numbers, and those of switches are their addresses.
-DevicePairs pairs_of_kind(const std::string& kind, const Devices& first, const Devices& second) {
+DevicePairs pairs_of_kind(const std::string& kind, const Devices& first, const Devices& second,
+                          bool are_moved) {
   Unpaired rest;
   for (const Device& one : first) rest.first.push_back(&one);
   for (const Device& one : second) rest.second.push_back(&one);
@@ -110,7 +120,7 @@ DevicePairs pairs_of_kind(const std::string& kind, const Devices& first, const D
   // The GUIDs of another machine are all different, and pair nothing.
   pair_by(guid_of, true, &rest, &pairs);
   for (const Identity identity : {function_of, named_function}) {
-    pair_by(identity, false, &rest, &pairs);
+    if (!are_moved || !pairs.empty()) pair_by(identity, false, &rest, &pairs);
   }
   if (kind == kHcaKind && !are_names_mere_numbers(rest)) pair_by(name_of, false, &rest, &pairs);
   // Nothing shows which belong together: alike machines have them in the same order.
@@ -170,7 +180,8 @@ DevicePairs pairs_of(const Profile& first, const Profile& second) {
   };
   DevicePairs pairs;
   for (const char* kind : {kGpuKind, kHcaKind, kSwitchKind}) {
-    const DevicePairs more = pairs_of_kind(kind, devices(first, kind), devices(second, kind));
+    const DevicePairs more =
+        pairs_of_kind(kind, devices(first, kind), devices(second, kind), have_moved(pairs));
     pairs.insert(pairs.end(), more.begin(), more.end());
   }
   return pairs;

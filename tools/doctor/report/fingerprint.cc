@@ -295,7 +295,10 @@ void add_topology(const Host& host, Profile* profile) {
   const Machine& machine = decision.machine;
   profile->machine.merge(machine_facts(decision));
   for (size_t i = 0; i < machine.gpus.size(); ++i) {
-    profile->devices[kGpuKind].push_back({topo::gpu_label(i), machine.gpus[i].bdf.to_string(), "",
+    const std::string address = machine.gpus[i].bdf.to_string();
+    const std::string file = "/proc/driver/nvidia/gpus/" + address + "/information";
+    const std::string uuid = host.line_of(file, "GPU UUID: \t ").value_or("");
+    profile->devices[kGpuKind].push_back({topo::gpu_label(i), address, uuid,
                                           gpu_properties(host, i), paths_from(decision, i),
                                           gpu_choices(decision, i)});
   }

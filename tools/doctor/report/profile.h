@@ -39,7 +39,7 @@ inline constexpr char kNcclFailure[] = "NCCL's failure";
 struct Device {
   std::string name;     // "GPU3", "mlx5_3"
   std::string address;  // "0000:3b:00.0"; "" where it has none
-  std::string guid;     // of an HCA in hexadecimal digits; "" where it is unknown
+  std::string guid;     // of an HCA in hexadecimal digits, or a GPU's UUID; "" where it is unknown
   Facts properties;
   Facts paths;    // of a GPU: the class of the path to each other device, by its name
   Facts choices;  // what the plugin and NCCL make of all these

@@ -87,12 +87,6 @@ TEST(Differences, EachPropertyThatChanges_IsNamed) {
   for (const auto& [change, text] : cases) EXPECT_THAT(deviations(change), HasSubstr(text));
 }
 
-TEST(Differences, Choices_AreCompared) {
-  Profile node = node_of();
-  gpus_of(node)[2].choices["rails that NCCL uses, by number"] = "7";
-  EXPECT_THAT(deviations(node), StartsWith("GPU2: rails that NCCL uses, by number: 7, expected "));
-}
-
 TEST(Differences, RemovedAndAddedDevices_AreNamedAndTheOthersStillCompared) {
   const std::string removed = deviations([](Machine* machine) {
     machine->gpus.erase(machine->gpus.begin() + 2);
@@ -186,6 +180,23 @@ TEST(Differences, HcaLostBeforeOthersThatMoveUp_IsNamedByGuids) {
     });
     const std::string name = "mlx5_" + std::to_string(lost) + " (0000:e" + std::to_string(lost);
     EXPECT_EQ(deviations(node, node_of(eight)), name + ":00.0)" + kMissing);
+  }
+}
+
+// As the switch of the lost board is gone, too, the last of the others is where none is now.
+TEST(Differences, BoardLostBeforeOthersThatMoveUp_IsNamedByItsUuidAndItsSwitchIsNot) {
+  Profile good = node_of();
+  for (Device& gpu : gpus_of(good)) gpu.guid = "GPU-" + gpu.name;
+  for (size_t lost = 0; lost < 7; ++lost) {
+    Profile node = good;
+    for (size_t i = lost; i < 7; ++i) gpus_of(node)[i].guid = gpus_of(good)[i + 1].guid;
+    gpus_of(node).pop_back();
+    node.devices[kSwitchKind].pop_back();
+    const std::string text = deviations(node, good);
+    const Device& gpu = gpus_of(good)[lost];
+    EXPECT_THAT(text, HasSubstr(gpu.name + " (" + gpu.address + ")" + kMissing));
+    EXPECT_THAT(text, HasSubstr("number of devices: PCIe switch: "));
+    EXPECT_EQ(text.find("present"), text.rfind("present")) << text;
   }
 }
 

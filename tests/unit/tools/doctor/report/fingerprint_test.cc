@@ -75,8 +75,10 @@ TEST(Fingerprint, Devices_HaveWhatTheTopologyShowsAndWhatLinksRunAt) {
   made.write("/sys/class/infiniband/mlx5_9/fw_ver", "28.41.1000\n");
   made.host.pci_states[topology::bdf_of(0x1a)].current = {2.5, 8};
   made.host.pci_states[topology::bdf_of(0x1b)].current = {16, 8};
+  made.write("/proc/driver/nvidia/gpus/0000:1a:00.0/information", "GPU UUID: \t GPU-1a\n");
   const Profile profile = profile_of(made.host);
   const Device& gpu = profile.devices.at(kGpuKind).at(0);
+  EXPECT_EQ(gpu.guid, "GPU-1a");
   EXPECT_EQ(gpu.address, "0000:1a:00.0");
   EXPECT_THAT(gpu.properties, Contains(Pair("PCIe lanes in use", "x8")));
   EXPECT_THAT(gpu.paths, ElementsAre(Pair("mlx5_0", "PIX")));
