@@ -51,8 +51,10 @@ int most_of_peers(const Machine& machine, size_t gpu, Count&& count) {
   return most;
 }
 
+// A link between two GPUs is down at both ends, of which one may be that of a GPU that is whole.
 constexpr char kLookAtLinks[] =
-    "look at nvidia-smi nvlink -s and the kernel's log (Xid 74), reset or replace the GPU";
+    "look at nvidia-smi nvlink -s and the kernel's log (Xid 74), reset or replace the GPU, of "
+    "several that have links to each other first the one with the fewest";
 
 constexpr char kLookAtBridge[] =
     "look at nvidia-smi nvlink -s and the kernel's log (Xid 74), reseat or replace the bridge";
