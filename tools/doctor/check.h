@@ -77,6 +77,7 @@ struct Check {
   std::vector<FindingKind> kinds = {};
   std::optional<InFile> in_file = {};  // nothing: a file cannot show what the check looks at
   bool needs_topology = false;         // whether it is unknown where the topology is, before `run`
+  bool is_about_gpus = false;          // whether all of its observations but its findings are
   // Returns at least one observation. Where there is nothing to look at, as GPUs on a machine
   // without one, that is kNothing, or kUnknown where it is the reason for running the doctor at
   // all.

@@ -1,7 +1,10 @@
 #include "tools/doctor/topology.h"
 
 #include <algorithm>
+#include <system_error>
 #include <utility>
+
+#include "tools/doctor/facts/pci_functions.h"
 
 namespace gdr::tools::doctor {
 namespace {
@@ -63,6 +66,17 @@ bool lacks_devices(const Findings& found) {
     return one.kind == FindingKind::kRailShare || one.kind == FindingKind::kNoRail ||
            one.kind == FindingKind::kPortDown;
   });
+}
+
+bool has_absent_gpus(const Host& host) {
+  if (!host.inspection.has_value() || !host.file.empty()) return false;
+  const Machine& machine = machine_of(host);
+  const auto is_absent = [&](const Gpu& gpu) {
+    std::error_code unreadable;
+    return !std::filesystem::exists(pci_path(host, gpu.bdf), unreadable);
+  };
+  return machine.nccl_file && !machine.gpus.empty() &&
+         std::all_of(machine.gpus.begin(), machine.gpus.end(), is_absent);
 }
 
 bool is_of_nccl_file(const Finding& finding) {

@@ -56,6 +56,10 @@ void judge_numa_nodes(const Host& host, Findings* found);
 // is left of the machine would stay when it is repaired, so that none are advised.
 bool lacks_devices(const Findings& found);
 
+// Whether NCCL's topology file alone has the machine's GPUs, and /sys none of them. NCCL drops such
+// GPUs: the file may be of another machine.
+bool has_absent_gpus(const Host& host);
+
 // Whether the decision has the finding from NCCL's topology file, which nccl_variables.cc judges.
 bool is_of_nccl_file(const Finding& finding);
 

@@ -88,6 +88,7 @@ const std::vector<Check>& all_checks() {
        .cost = Cost::kRisk,
        .kinds = {FindingKind::kBar},
        .needs_topology = true,
+       .is_about_gpus = true,
        .run = run_bar1},
       {.name = "gpu-rail-path",
        .looks_at = "the path from each GPU to its rail, and whether NCCL allows GPUDirect there",
@@ -97,6 +98,7 @@ const std::vector<Check>& all_checks() {
        .kinds = {FindingKind::kGdrReach},
        .in_file = InFile{.needs_gpu = true, .needs_hca = true},
        .needs_topology = true,
+       .is_about_gpus = true,
        .run = run_gpu_rail_path},
       {.name = "rails",
        .looks_at = "which HCA port each GPU uses, and whether NCCL agrees",
@@ -109,6 +111,7 @@ const std::vector<Check>& all_checks() {
                  FindingKind::kSeveralHosts},
        .in_file = InFile{.needs_gpu = true, .needs_hca = true},
        .needs_topology = true,
+       .is_about_gpus = true,
        .run = run_rails},
       {.name = "nvlink",
        .looks_at = "whether a GPU has fewer NVLinks or NVLink-C2C links that are up than others",
@@ -119,6 +122,7 @@ const std::vector<Check>& all_checks() {
        .in_file =
            InFile{.needs_gpu = true, .what = "the NVLinks of GPUs", .is_shown = shows_nvlinks},
        .needs_topology = true,
+       .is_about_gpus = true,
        .run = run_nvlink},
 
       // PCIe
@@ -129,6 +133,7 @@ const std::vector<Check>& all_checks() {
        .cost = Cost::kHalves,
        .kinds = {FindingKind::kAcs},
        .needs_topology = true,
+       .is_about_gpus = true,
        .run = run_pci_acs},
       {.name = "iommu",
        .looks_at = "whether an IOMMU translates the addresses of HCAs",

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "tools/doctor/checks/checks.h"
+#include "tools/doctor/facts/nvidia_files.h"
 #include "tools/doctor/topology.h"
 #include "tools/inspection/rdma_devices.h"
 #include "tools/prediction/rail_agreement.h"
@@ -94,10 +95,13 @@ bool add_unsupported(const Host& host, Findings* found) {
 void judge_usable_rails(const Host& host, Findings* found) {
   const RailDecision& decision = decision_of(host);
   const Machine& machine = decision.machine;
-  if (machine.gpus.empty()) {
+  if (machine.gpus.empty() || has_absent_gpus(host)) {
+    // NVIDIA's driver loads only where it finds a GPU, which has been lost since then.
+    const bool had_gpus = host.file.empty() && nvidia_module(host).is_loaded();
     found->push_back(
-        {FindingKind::kNoGpu, Severity::kWarning, "",
-         "the machine shows no GPU, so that rails are not checked",
+        {FindingKind::kNoGpu, had_gpus ? Severity::kError : Severity::kWarning, "",
+         std::string("the machine shows no GPU, so that rails are not checked") +
+             (had_gpus ? "; NVIDIA's driver is loaded" : ""),
          "look at lspci and nvidia-smi -L: the GPU's driver, or the container's devices"});
   }
   if (machine.hcas.empty() && !host.inspection->unrestricted.has_value()) {

@@ -125,14 +125,8 @@ void soften_rdma_failures(Observations* seen) {
   }
 }
 
-// Whether there are GPUs here: those of a site-wide NCCL_TOPO_FILE may be of other machines.
 bool has_gpus_here(const Host& host) {
-  if (!host.inspection.has_value()) return false;
-  const topology::Machine& machine = machine_of(host);
-  return std::any_of(machine.gpus.begin(), machine.gpus.end(), [&](const topology::Gpu& gpu) {
-    std::error_code absent;
-    return !machine.nccl_file || fs::exists(pci_path(host, gpu.bdf), absent);
-  });
+  return host.inspection.has_value() && !machine_of(host).gpus.empty() && !has_absent_gpus(host);
 }
 
 // Whether the machine may have an RDMA device that this container does not see: of a network card
@@ -323,6 +317,10 @@ Observations run_rdma_devices(const Host& host) {
                                  : device_of_other_kind(host, hca, fault, has_usable));
   }
   add_lost_peers(host, &seen);
+  if (shows_devices(host)) {
+    const Observations without_gpu = findings_of(host, {FindingKind::kNoGpu});
+    seen.insert(seen.end(), without_gpu.begin(), without_gpu.end());
+  }
   if (!host.ports.verbs_error.empty()) {
     seen.push_back(failure("", "libibverbs is of no use: " + host.ports.verbs_error,
                            "apt install libibverbs1 ibverbs-providers, or dnf install libibverbs"));

@@ -294,7 +294,8 @@ void add_topology(const Host& host, Profile* profile) {
   const PredictedRails& decision = host.inspection->decision;
   const Machine& machine = decision.machine;
   profile->machine.merge(machine_facts(decision));
-  for (size_t i = 0; i < machine.gpus.size(); ++i) {
+  const size_t gpus = has_absent_gpus(host) ? 0 : machine.gpus.size();
+  for (size_t i = 0; i < gpus; ++i) {
     const std::string address = machine.gpus[i].bdf.to_string();
     const std::string file = "/proc/driver/nvidia/gpus/" + address + "/information";
     const std::string uuid = host.line_of(file, "GPU UUID: \t ").value_or("");

@@ -43,11 +43,21 @@ Observations observations_in_file(const Check& check, const Host& host) {
   return seen;
 }
 
+// GPUs that only a file shows are not looked at, but what settings do is.
+Observations of_absent_gpus(const Check& check, const Host& host) {
+  Observations seen = findings_of(host, check.kinds);
+  std::erase_if(seen, [](const auto& one) { return one.kind != FindingKind::kRestriction; });
+  seen.push_back(unknown("", "the GPUs are those of NCCL's topology file, and not of this machine",
+                         "run it on the machine that the file is of, or unset NCCL_TOPO_FILE"));
+  return seen;
+}
+
 }  // namespace
 
 Observations run_check(const Check& check, const Host& host) {
   if (!host.file.empty()) return observations_in_file(check, host);
   if (check.needs_topology && !host.inspection.has_value()) return {unknown_topology(host)};
+  if (check.is_about_gpus && has_absent_gpus(host)) return of_absent_gpus(check, host);
   constexpr char kAsk[] = "report this as an error of nccl-gdr, with the output of --check";
   try {
     Observations seen = check.run(host);

@@ -36,6 +36,7 @@ inline std::vector<std::string> found_in(const topo::Inspection& inspection,
                                          const topo::PciStates& states = {},
                                          bool consequences = false) {
   Host host;
+  host.file = "topology.xml";  // of the machine that the tests run on nothing is looked at
   host.inspection = inspection;
   host.pci_states = states;
   judge_topology(&host);
@@ -101,6 +102,10 @@ using InspectedCase = CheckCase<InspectedHost>;
 // topology.
 inline const InspectedCase kNoGpuCase = {
     "no GPU", changed([](Machine* machine) { machine->gpus.clear(); }), Verdict::kNothing};
+inline const InspectedCase kAbsentGpusCase = {
+    "GPUs of another machine's topology file",
+    changed([](Machine* machine) { machine->nccl_file = true; }), Verdict::kUnknown, "",
+    "and not of this machine"};
 inline const InspectedCase kNoHcaCase = {
     "no HCA", changed([](Machine* machine) { machine->hcas.clear(); }), Verdict::kNothing};
 inline const InspectedCase kNoTopologyCase = {

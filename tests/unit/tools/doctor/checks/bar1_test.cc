@@ -52,6 +52,7 @@ TEST(Bar1, EachCase_HasItsVerdict) {
                 },
                 Verdict::kOk, "", "NVLink-C2C"},
                kNoGpuCase,
+               kAbsentGpusCase,
                kNoTopologyCase});
 }
 

@@ -154,7 +154,8 @@ TEST(Nvlink, EachCase_HasItsVerdict) {
                   }),
                   Verdict::kUnknown},
                  kNoGpuCase,
-                           kNoTopologyCase});
+                 kAbsentGpusCase,
+                 kNoTopologyCase});
 }
 
 }  // namespace

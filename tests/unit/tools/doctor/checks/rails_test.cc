@@ -193,6 +193,7 @@ TEST(Rails, EachCase_HasItsVerdict) {
                  Verdict::kWarning, "", "odd", "x"},
                 {"warning about a variable", warned_of(FindingKind::kBadValue), Verdict::kOk},
                 kNoGpuCase,
+                kAbsentGpusCase,
                 kNoHcaCase,
                 kNoTopologyCase});
 }
@@ -224,6 +225,7 @@ TEST(GpuRailPath, EachCase_HasItsVerdict) {
         Verdict::kWarning, "", "with the own rail (mlx5_0:1)", "NCCL_NET_GDR_LEVEL"},
        {"no rail", changed(take_ports_down), Verdict::kUnknown},
        kNoGpuCase,
+       kAbsentGpusCase,
        kNoHcaCase,
        kNoTopologyCase});
 }

@@ -27,6 +27,16 @@ auto function_of(const char* driver, bool has_gpus, std::vector<std::string> mod
   };
 }
 
+// A machine with an HCA, without a GPU, and with NVIDIA's driver where it has lost them.
+auto without_gpus(bool has_driver) {
+  return [=](MadeFabric* made) {
+    made->add_infiniband();
+    made->add_rails();
+    made->host.inspection->decision.machine.gpus.clear();
+    if (has_driver) made->write("/proc/driver/nvidia/version", "NVRM version: 570.86.15\n");
+  };
+}
+
 auto gpus_in_container(const char* vendor_of_network) {
   return [=](MadeFabric* made) {
     made->add_rails();
@@ -116,6 +126,8 @@ TEST(RdmaDevices, EachCase_HasItsVerdict) {
           made->host.inspection->decision.machine.nccl_file = true;
         },
         Verdict::kUnknown},
+       {"HCA without GPUs", without_gpus(false), Verdict::kWarning, "", "shows no GPU"},
+       {"HCA whose GPUs are lost", without_gpus(true), Verdict::kFailure, "", "shows no GPU"},
        {"GPUs in a container, Broadcom's network", gpus_in_container("0x14e4"), Verdict::kUnknown},
        {"GPUs in a container, virtual network", gpus_in_container("0x1af4"), Verdict::kFailure},
        {"no /sys", [](MadeFabric* made) { std::filesystem::remove_all(made->host.path("/sys")); },

@@ -33,6 +33,7 @@ Profile node_of(const Change& change = [](Machine*) {}) {
   machine.gpu_links_known = true;
   change(&machine);
   MadeHost made;
+  made.host.file = "topology.xml";  // so that its GPUs need not be in /sys
   made.write("/proc/sys/kernel/osrelease", "6.8.0\n");
   made.write("/sys/module/nvidia/version", "570.133.20\n");
   for (const Hca& hca : machine.hcas) {
