@@ -5,6 +5,7 @@
 #include "topology/grouping.h"
 #include "topology/grouping_check.h"
 #include "topology/live/gdr_verdict.h"
+#include "topology/live/read_machine.h"
 
 namespace gdr::plugin {
 namespace {
@@ -84,7 +85,7 @@ std::vector<transport::SkippedPort> excluded_ports(const topology::RailDecision&
 
 bool should_generate_topology(const topology::RailDecision& decision,
                               const config::Options& options) {
-  if (!options.topology_file.empty()) return false;
+  if (!options.topology_file.empty() && options.topology_file != topology::kNoFile) return false;
   return options.rail_map.has_value() && topology::is_flat(decision) &&
          !may_have_c2c(decision.machine);
 }

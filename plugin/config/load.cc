@@ -9,6 +9,7 @@
 namespace gdr::config {
 namespace {
 
+constexpr char kTopologyFile[] = "NCCL_TOPO_FILE";
 constexpr std::string_view kOwnPrefix = "GDR_NCCL_";
 // Of NCCL's own transport, and of the sockets that its handshake uses.
 constexpr std::string_view kTransportPrefixes[] = {"NCCL_IB_", "NCCL_SOCKET_"};
@@ -181,6 +182,15 @@ Findings distribute(Findings findings, Rows* rows) {
   return others;
 }
 
+// Returns the value that sets a variable; null where it is unset. An empty value sets only the
+// topology file: NCCL looks for a file of the name "", and then reads not its default file, either
+// (ncclTopoGetSystem in its src/graph/topo.cc).
+const std::string* value_of(const Environment& environment, const std::string& name) {
+  const auto set = environment.find(name);
+  if (set == environment.end()) return nullptr;
+  return set->second.empty() && name != kTopologyFile ? nullptr : &set->second;
+}
+
 }  // namespace
 
 Options load(const Environment& environment, Findings* findings) {
@@ -188,14 +198,11 @@ Options load(const Environment& environment, Findings* findings) {
   Findings ignored;
   if (findings == nullptr) findings = &ignored;
   for (const Variable& variable : variables()) {
-    auto set = environment.find(variable.name);
-    if (set == environment.end() || set->second.empty()) continue;
-    read(variable, set->second, &options, findings);
+    const std::string* value = value_of(environment, variable.name);
+    if (value != nullptr && !value->empty()) read(variable, *value, &options, findings);
   }
-  // NCCL looks for a file of the name "", and then reads not its default file, either
-  // (ncclTopoGetSystem in its src/graph/topo.cc).
-  const auto file = environment.find("NCCL_TOPO_FILE");
-  if (file != environment.end() && file->second.empty()) options.topology_file = topology::kNoFile;
+  const std::string* file = value_of(environment, kTopologyFile);
+  if (file != nullptr && file->empty()) options.topology_file = topology::kNoFile;
   check_range_family(environment, &options, findings);
   check_subnet_prefix(options, findings);
   check_locks_of_mlx5(environment, &options, findings);
@@ -211,10 +218,9 @@ Description describe(const Environment& environment) {
   for (const Variable& variable : variables()) {
     Row row{&variable, Row::State::kDefault, "", variable.show(options), {}};
     if (row.effective.empty()) row.effective = variable.default_text;
-    auto set = environment.find(variable.name);
-    if (set != environment.end() && !set->second.empty()) {
+    if (const std::string* value = value_of(environment, variable.name)) {
       row.state = Row::State::kSet;
-      row.value = set->second;
+      row.value = *value;
     }
     description.rows.push_back(std::move(row));
   }

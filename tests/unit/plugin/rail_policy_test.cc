@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include "tests/unit/topology/machines.h"
+#include "topology/live/read_machine.h"
 
 namespace gdr::plugin {
 namespace {
@@ -110,6 +111,8 @@ TEST(GeneratedTopology, FlatMachineWithAMap_IsGeneratedUnlessTheUserHasAFileOrIt
   EXPECT_FALSE(generated(c2c, options));
   options.topology_file = "/etc/topology.xml";
   EXPECT_FALSE(generated(topology::flat(2, 2), options));
+  options.topology_file = topology::kNoFile;
+  EXPECT_TRUE(generated(topology::flat(2, 2), options)) << "NCCL_TOPO_FILE is empty";
 }
 
 TEST(GroupedDecision, FlatMachine_PutsEachGpuBesideItsRail) {

@@ -21,6 +21,8 @@ TEST(EnvCommand, Text_SetAndRejected_AreShownWithTheValueInForce) {
   EXPECT_THAT(text, HasSubstr("! NCCL_IB_TC: \"999\" cannot be used"));
   EXPECT_THAT(text, HasSubstr("NCCL_IB_HCA = every device and port   [default]"));
   EXPECT_THAT(text, HasSubstr("! GDR_NCCL_X: the plugin has no variable of this name"));
+  EXPECT_THAT(env_text(config::describe({{"NCCL_TOPO_FILE", ""}})),
+              HasSubstr("NCCL_TOPO_FILE = /dev/null   [set]"));
 }
 
 TEST(EnvCommand, Text_EveryLine_FitsTheScreen) {
