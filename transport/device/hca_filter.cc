@@ -145,10 +145,13 @@ Findings HcaFilter::findings_on(const Ports& ports) const {
   if (!unmatched.empty()) {
     std::set<std::string> hcas;
     for (const auto& port : ports) hcas.insert(port.first);
+    const bool has_effect = list_.exclude || unmatched.size() < entries_.size();
     findings.push_back({FindingKind::kHcaUnmatched, Severity::kWarning, "NCCL_IB_HCA",
                         listed(unmatched, "'") + (unmatched.size() == 1 ? " matches" : " match") +
                             " no port of this machine, whose HCAs are " + listed(hcas, ""),
-                        "name HCAs of this machine"});
+                        has_effect ? "correct a name that is misspelt; nothing to do where the "
+                                     "list is for several kinds of machine"
+                                   : "name HCAs of this machine"});
   }
   std::set<std::string> by;
   if (const auto others = hcas_by_prefix(ports, &by); !others.empty()) {

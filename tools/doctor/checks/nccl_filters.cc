@@ -85,7 +85,7 @@ void judge_hca_filter(const Host& host, const config::Options& options, Observat
     const std::string fix = one.kind == FindingKind::kHcaPrefix
                                 ? "if the other HCAs are not meant: " +
                                       set_text(host, kName, options.hcas.exact_text(ports))
-                                : "name HCAs of this machine";
+                                : one.fix;
     seen->push_back(
         at_cost(Cost::kRisk, warning(kName, fmt::format("{}: {}", value, one.text), fix)));
   }
