@@ -227,10 +227,7 @@ std::string nccl_text(const RailDecision& decision) {
                merged_by_gpu(sentences(decision.machine, different)));
   const auto worse = std::find_if(different.begin(), different.end(),
                                   [](const topology::Disagreement& one) { return !one.as_good; });
-  if (worse != different.end()) {
-    text += worse->fix.empty() ? "\nNo setting changes that; `nccl-gdr doctor` looks for a fault.\n"
-                               : "\n`nccl-gdr doctor` prints the setting that changes that.\n";
-  }
+  if (worse != different.end()) text += "\n`nccl-gdr doctor` states what to do about that.\n";
   return text + list("Assumptions", prediction.assumptions());
 }
 
@@ -254,7 +251,7 @@ std::string matrix_text(const RailDecision& decision,
                         const std::string& map_origin) {
   const std::string source = source_text(decision.machine);
   if (decision.machine.gpus.empty() && decision.machine.hcas.empty()) {
-    return source + kNothing + excluded_text(decision, not_offered);
+    return source + (not_offered.empty() ? kNothing : excluded_text(decision, not_offered));
   }
   const std::vector<TextRow> rows = matrix_rows(decision);
   return source + aligned(rows, "") + legend(rows) + nic_legend(decision.machine) +

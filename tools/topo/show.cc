@@ -95,7 +95,9 @@ Outcome show(const InspectOptions& options, View view, bool with_picture) {
   }
   outcome.results = view_text(*inspection, view);
   const Machine& machine = inspection->decision.machine;
-  if (machine.gpus.empty() && machine.hcas.empty()) outcome.exit_code = kExitCouldNotRun;
+  if (machine.gpus.empty() && machine.hcas.empty() && inspection->not_offered.empty()) {
+    outcome.exit_code = kExitCouldNotRun;
+  }
   if (with_picture) outcome.picture = svg_text(inspection->decision);
   return outcome;
 }

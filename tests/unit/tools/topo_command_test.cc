@@ -36,6 +36,11 @@ TEST_F(TopoCommand, NeitherGpuNorHca_IsStatus3InEveryForm) {
     EXPECT_THAT(result.out, Not(IsEmpty())) << form;
   }
   EXPECT_THAT(run(from).out, HasSubstr("nccl-gdr with-softhca nccl-gdr topo"));
+  setenv("NCCL_IB_HCA", "nope", 1);
+  const Printed excluded = run("--from " + known("cases/nogpu.xml"));
+  unsetenv("NCCL_IB_HCA");
+  EXPECT_EQ(excluded.code, 0);
+  EXPECT_THAT(excluded.out, Not(HasSubstr("neither a GPU nor an HCA")));
 }
 
 TEST_F(TopoCommand, FolderWithoutSys_IsAnErrorWithAdvice) {
