@@ -65,10 +65,9 @@ std::string hca_lines(const RailDecision& decision) {
 }  // namespace
 
 std::string job_settings(const topo::Inspection& inspection, bool has_fault) {
-  if (has_fault) {
-    return comment("NCCL_IB_HCA is not proposed before GPUs, HCAs and ports are repaired.");
-  }
-  return hca_lines(inspection.unrestricted.value_or(inspection.decision));
+  const std::string lines = hca_lines(inspection.unrestricted.value_or(inspection.decision));
+  if (lines.empty() || !has_fault) return lines;
+  return comment("NCCL_IB_HCA is not proposed before GPUs, HCAs and ports are repaired.");
 }
 
 }  // namespace gdr::tools::doctor

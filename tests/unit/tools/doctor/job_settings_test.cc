@@ -35,6 +35,7 @@ Machine near() {
 TEST(JobSettings, RightDefaults_NeedNone) {
   EXPECT_EQ(settings_on(near()), "");
   EXPECT_EQ(settings_on(flat(1, 0)), "");  // no rail that a setting could be about
+  EXPECT_EQ(job_settings({.decision = scene_of(near())}, /*has_fault=*/true), "");
 }
 
 TEST(JobSettings, ExcludedPorts_AreKeptOffByAListOfTheRails) {
