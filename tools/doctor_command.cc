@@ -65,7 +65,7 @@ void print_list(const std::vector<doctor::Check>& checks) {
 
 // Whether GPUs, HCAs or ports are missing or down, by the report of all checks.
 bool has_fault(const doctor::Report& report, const doctor::Host& host) {
-  if (doctor::lacks_devices(host.findings) || doctor::has_absent_gpus(host)) return true;
+  if (doctor::lacks_devices(host, host.findings) || doctor::has_absent_gpus(host)) return true;
   const auto lacks_device = [](const doctor::CheckResult& one) {
     return one.check.name == std::string_view("rdma-devices") &&
            one.verdict() >= doctor::Verdict::kWarning;

@@ -61,11 +61,11 @@ void judge_topology(Host* host) {
   }
 }
 
-bool lacks_devices(const Findings& found) {
-  return std::any_of(found.begin(), found.end(), [](const Finding& one) {
-    return one.kind == FindingKind::kRailShare || one.kind == FindingKind::kNoRail ||
-           one.kind == FindingKind::kPortDown;
-  });
+bool lacks_devices(const Host& host, const Findings& found) {
+  return has_lost_hca(host) || std::any_of(found.begin(), found.end(), [](const Finding& one) {
+           return one.kind == FindingKind::kRailShare || one.kind == FindingKind::kNoRail ||
+                  one.kind == FindingKind::kPortDown;
+         });
 }
 
 bool has_absent_gpus(const Host& host) {

@@ -52,9 +52,13 @@ void judge_nccl_choices(const Host& host, Findings* found);  // after all that m
 void judge_missing_gpus(const Host& host, Findings* found);
 void judge_numa_nodes(const Host& host, Findings* found);
 
+// Whether an HCA of NVIDIA has no RDMA device, though others of its model have one, or none can be
+// used, or it has no driver beside GPUs.
+bool has_lost_hca(const Host& host);
+
 // Whether GPUs, HCAs or ports are missing, elsewhere or down by what was found. Settings for what
 // is left of the machine would stay when it is repaired, so that none are advised.
-bool lacks_devices(const Findings& found);
+bool lacks_devices(const Host& host, const Findings& found);
 
 // Whether NCCL's topology file alone has the machine's GPUs, and /sys none of them. NCCL drops such
 // GPUs: the file may be of another machine.

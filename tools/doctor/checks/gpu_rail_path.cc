@@ -80,9 +80,9 @@ std::string fix_of_reach(const Host& host, const Findings& found, const std::vec
   }
   std::string fix = remedy.line;
   if (remedy.setting != Setting::kLevel) return fix;
-  if (lacks_devices(found)) {
+  if (lacks_devices(host, found)) {
     return "find the HCA that is missing or in the wrong slot: nccl-gdr doctor --check "
-           "rails,port-state";
+           "rdma-devices,rails,port-state";
   }
   if (!remedy.advised) {
     const bool is_known = std::all_of(gpus.begin(), gpus.end(),

@@ -138,11 +138,12 @@ void judge_rails(const Host& host, Findings* found) {
 void judge_nccl_choices(const Host& host, Findings* found) {
   const RailDecision& decision = decision_of(host);
   const Findings& others = decision.findings;
+  const bool lacks = lacks_devices(host, *found);
   const bool has_cause =
-      !found->empty() || std::any_of(others.begin(), others.end(), is_of_nccl_file);
+      lacks || !found->empty() || std::any_of(others.begin(), others.end(), is_of_nccl_file);
   for (const topology::Disagreement& one : topology::disagreements(decision)) {
     if (one.as_good || !topo::has_rdma_rail(decision.machine, one)) continue;
-    std::string fix = lacks_devices(*found) ? "" : one.fix;
+    std::string fix = lacks ? "" : one.fix;
     if (fix.empty()) {
       fix = has_cause ? "no setting; first what else nccl-gdr doctor finds"
                       : fix_of_choice(decision.machine, one);

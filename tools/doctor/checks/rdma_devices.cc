@@ -142,20 +142,13 @@ bool may_hide_rdma_device(const Host& host) {
 }
 
 Observations without_rdma_device(const Host& host) {
-  const std::vector<HcaFunction> functions = hca_functions(host);
-  Observations seen;
-  for (const HcaFunction& one : functions) seen.push_back(lost_function(host, one));
-  // Without GPUs, the card may be there for the network alone.
-  const bool has_gpus = has_gpus_here(host);
-  if (!has_gpus) soften_rdma_failures(&seen);
-  if (!seen.empty()) return seen;
   if (!host.exists("/sys/class")) {
     return {unknown("", "there is no /sys/class", "mount /sys, in a container too")};
   }
   const std::string evidence =
       "has no RDMA device: /sys/class/infiniband has none, and no PCI function is an HCA of "
       "NVIDIA. NCCL uses TCP sockets here";
-  if (has_gpus && !may_hide_rdma_device(host)) {
+  if (has_gpus_here(host) && !may_hide_rdma_device(host)) {
     return {failure("", "this machine has GPUs, but " + evidence,
                     "look for the HCA in lspci, in its slot and in dmesg. If this machine has none "
                     "by design, name the other checks by --check (nccl-gdr doctor --list)")};
@@ -253,8 +246,8 @@ std::string other_plugin(const Host& host) {
   return is_other ? files.front().file : "";
 }
 
-// Harmless beside an HCA that can be used, as of a management network, and where a plugin of its
-// vendor is loaded.
+// Harmless beside an HCA that can be used or repaired, as of a management network, and where a
+// plugin of its vendor is loaded.
 Observation device_of_other_kind(const Host& host, const RdmaHca& hca, const std::string& fault,
                                  bool has_other) {
   const TextAndFix parts = split_fix(fault);
@@ -284,39 +277,68 @@ Observation rdma_device(const Host& host, const RdmaHca& hca) {
 // "0000:3b:00" of "0000:3b:00.1": two ports of a card that are bonded are one RDMA device.
 std::string card_of(const std::string& address) { return address.substr(0, address.find('.')); }
 
-// HCAs without an RDMA device beside others of their model that have one. They may be meant for
-// something else.
-void add_lost_peers(const Host& host, Observations* all) {
+bool has_usable_device(const Host& host) {
+  const std::vector<RdmaHca>& hcas = host.ports.hcas;
+  return std::any_of(hcas.begin(), hcas.end(),
+                     [&](const RdmaHca& hca) { return fault_of_device(host, hca).empty(); });
+}
+
+// Whether the function should have an RDMA device beside those that can be used: others of its
+// model have one, or it has no driver, or one of InfiniBand, beside GPUs. Others may be for a
+// network alone.
+bool is_expected(const Host& host, const HcaFunction& function) {
+  const std::vector<RdmaHca>& hcas = host.ports.hcas;
+  const auto is_peer = [&](const RdmaHca& hca) { return hca.pci_ids == function.ids; };
+  if (std::any_of(hcas.begin(), hcas.end(), is_peer)) return true;
+  return (function.driver.empty() || function.is_infiniband) && has_gpus_here(host);
+}
+
+// Whether a GPU does without what such an HCA would give it.
+bool misses_hca(const Host& host) {
+  const Findings& found = host.findings;
+  return std::any_of(found.begin(), found.end(), [](const Finding& one) {
+    return one.kind == FindingKind::kGdrReach || one.kind == FindingKind::kRailShare;
+  });
+}
+
+// HCAs of NVIDIA without an RDMA device. Where no GPU misses them, they may be meant for something
+// else.
+Observations lost_functions(const Host& host) {
   Observations seen;
   const std::vector<RdmaHca>& hcas = host.ports.hcas;
+  const bool has_usable = has_usable_device(host);
   for (const HcaFunction& function : hca_functions(host)) {
     const auto is_it = [&](const RdmaHca& hca) {
       return card_of(hca.pci) == card_of(function.address);
     };
-    const auto is_peer = [&](const RdmaHca& hca) { return hca.pci_ids == function.ids; };
     if (std::any_of(hcas.begin(), hcas.end(), is_it)) continue;
-    if (std::any_of(hcas.begin(), hcas.end(), is_peer))
-      seen.push_back(lost_function(host, function));
+    if (!has_usable || is_expected(host, function)) seen.push_back(lost_function(host, function));
   }
-  soften_rdma_failures(&seen);
-  all->insert(all->end(), seen.begin(), seen.end());
+  if (has_usable ? !misses_hca(host) : !has_gpus_here(host)) soften_rdma_failures(&seen);
+  return seen;
 }
 
 }  // namespace
 
-Observations run_rdma_devices(const Host& host) {
-  if (host.ports.hcas.empty()) return without_rdma_device(host);
-  Observations seen;
-  const auto& hcas = host.ports.hcas;
-  const bool has_usable = std::any_of(hcas.begin(), hcas.end(), [&](const RdmaHca& hca) {
-    return fault_of_device(host, hca).empty();
+bool has_lost_hca(const Host& host) {
+  if (!host.file.empty()) return false;
+  const Observations lost = lost_functions(host);
+  return std::any_of(lost.begin(), lost.end(), [](const Observation& one) {
+    return one.verdict == Verdict::kFailure || one.verdict == Verdict::kWarning;
   });
-  for (const RdmaHca& hca : hcas) {
+}
+
+Observations run_rdma_devices(const Host& host) {
+  const Observations lost = lost_functions(host);
+  if (host.ports.hcas.empty()) return lost.empty() ? without_rdma_device(host) : lost;
+  Observations seen;
+  const bool has_other = has_usable_device(host) || has_lost_hca(host);
+  for (const RdmaHca& hca : host.ports.hcas) {
     const std::string fault = fault_of_device(host, hca);
     seen.push_back(fault.empty() ? rdma_device(host, hca)
-                                 : device_of_other_kind(host, hca, fault, has_usable));
+                                 : device_of_other_kind(host, hca, fault, has_other));
   }
-  add_lost_peers(host, &seen);
+  seen.insert(seen.end(), lost.begin(), lost.end());
   if (shows_devices(host)) {
     const Observations without_gpu = findings_of(host, {FindingKind::kNoGpu});
     seen.insert(seen.end(), without_gpu.begin(), without_gpu.end());

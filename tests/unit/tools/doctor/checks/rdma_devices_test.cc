@@ -56,6 +56,23 @@ auto beside_device(const char* address, const char* driver, std::vector<std::str
   };
 }
 
+// A function of another model than the RDMA device, on a machine with GPUs, of which some are far
+// from their rails where it `lacks` an HCA.
+auto beside_storage(const char* driver, const char* device_class = "0x020000", bool lacks = false,
+                    const char* node_type = "1: CA") {
+  return [=](MadeFabric* made) {
+    beside_device("0000:3c:00.0", driver, {"mlx5_core", "mlx5_ib"}, device_class)(made);
+    made->add_rails();
+    made->hca(0).pci_ids = "15b3:a2dc";
+    made->hca(0).node_type = node_type;
+    topology::Machine machine = machine_of(made->host);
+    if (!lacks) return;
+    for (topology::Gpu& gpu : machine.gpus) gpu.nvlinks.clear();
+    machine.hcas.erase(machine.hcas.begin());
+    made->host.inspection->decision = topology::scene_of(machine);
+  };
+}
+
 // An Elastic Fabric Adapter as in Amazon's images, with NCCL_NET_PLUGIN where it is set.
 auto efa(bool has_default_plugin, const char* plugin = "") {
   return [=](MadeFabric* made) {
@@ -154,6 +171,17 @@ TEST(RdmaDevices, EachCase_HasItsVerdict) {
         "devlink dev param set pci/0000:3c:00.0", ""},
        {"peer without a driver", beside_device("0000:3c:00.0", ""), Verdict::kWarning,
         "0000:3c:00.0 (15b3:1021)"},
+       {"no driver beside storage", beside_storage(""), Verdict::kWarning,
+        "0000:3c:00.0 (15b3:1021)", "the HCA has no driver"},
+       {"no driver, and a GPU far from its rail", beside_storage("", "0x020000", true),
+        Verdict::kFailure},
+       {"InfiniBand beside storage", beside_storage("mlx5_core", "0x020700"), Verdict::kWarning},
+       {"Ethernet beside storage", beside_storage("mlx5_core"), Verdict::kOk},
+       {"virtual machine's, beside storage", beside_storage("vfio-pci"), Verdict::kOk},
+       {"no driver beside iWARP", beside_storage("", "0x020000", false, "4: RNIC"),
+        Verdict::kFailure, "0000:3c:00.0 (15b3:1021)", "the HCA has no driver"},
+       {"no RDMA beside iWARP", beside_storage("mlx5_core", "0x020000", false, "4: RNIC"),
+        Verdict::kFailure, "0000:3c:00.0 (15b3:1021)", "RDMA may be disabled"},
        {"bonded port", beside_device("0000:3b:00.1", "mlx5_core"), Verdict::kOk},
        {"unusable library",
         [](MadeFabric* made) {
