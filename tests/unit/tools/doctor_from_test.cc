@@ -176,6 +176,15 @@ TEST_F(DoctorFrom, ListThatMatchesNothing_IsAFailureOfTheRails) {
   unsetenv("NCCL_IB_HCA");
   EXPECT_EQ(result.code, 1);
   EXPECT_THAT(result.out, HasSubstr("NCCL_IB_HCA=nope leaves no rail at all"));
+  const std::string erdma = write("erdma.xml", R"(<system version="1"><cpu numaid="0">
+      <pci busid="0000:1a:00.0" class="0x030200"><gpu dev="0"/></pci>
+      <pci busid="0000:1b:00.0" class="0x020000" vendor="0x1ded" device="0x107f">
+      <nic><net name="erdma_0" dev="0" speed="100000" port="0"/></nic></pci></cpu></system>)");
+  setenv("NCCL_IB_HCA", "mlx5_0", 1);
+  const std::string text = report_on(erdma).dump();
+  unsetenv("NCCL_IB_HCA");
+  EXPECT_THAT(text, HasSubstr("NCCL_IB_HCA=mlx5_0 excludes every HCA of the machine"));
+  EXPECT_THAT(text, Not(HasSubstr("the machine shows no HCA")));
 }
 
 TEST_F(DoctorFrom, BadOrDoubtfulValueOfAVariable_IsReportedOnce) {

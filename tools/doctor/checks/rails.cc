@@ -92,6 +92,21 @@ bool add_unsupported(const Host& host, Findings* found) {
   return !ports.empty();
 }
 
+// Where the list excludes every HCA that the machine shows: those that the plugin cannot use
+// without it are in no other finding.
+bool add_excluded(const Host& host, Findings* found) {
+  std::vector<std::string> ports;
+  for (const transport::SkippedPort& one : host.inspection->not_offered) {
+    if (one.kind == FindingKind::kHcaExcluded) ports.push_back(one.port);
+  }
+  if (ports.empty()) return false;
+  found->push_back({FindingKind::kNoHca, Severity::kError, short_list(ports),
+                    topo::setting_text(host.inspection->settings, topo::kHcaVariable) +
+                        " excludes every HCA of the machine, so that no GPU has a rail",
+                    "name HCAs of this machine there"});
+  return true;
+}
+
 void judge_usable_rails(const Host& host, Findings* found) {
   const RailDecision& decision = decision_of(host);
   const Machine& machine = decision.machine;
@@ -105,7 +120,7 @@ void judge_usable_rails(const Host& host, Findings* found) {
          "look at lspci and nvidia-smi -L: the GPU's driver, or the container's devices"});
   }
   if (machine.hcas.empty() && !host.inspection->unrestricted.has_value()) {
-    if (add_unsupported(host, found)) return;
+    if (add_unsupported(host, found) || add_excluded(host, found)) return;
     found->push_back({FindingKind::kNoHca, Severity::kError, "",
                       "the machine shows no HCA, so that no GPU has a rail",
                       "look at lspci and ibstat: the HCA's driver, or the container's devices"});
