@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
+#include <iterator>
 #include <sstream>
+#include <system_error>
 #include <utility>
 
 #include "plugin/config/values.h"
@@ -15,6 +18,8 @@
 
 namespace gdr::tools::doctor {
 namespace {
+
+namespace fs = std::filesystem;
 
 // Returns the line that is in force; null where the process environment has the variable, which
 // counts before every file.
@@ -126,6 +131,19 @@ std::vector<std::string> plugin_entries(const Host& host) {
 bool asks_for_this_plugin(const Host& host) {
   const std::vector<std::string> entries = plugin_entries(host);
   return std::any_of(entries.begin(), entries.end(), names_this_plugin);
+}
+
+std::optional<Observation> left_out(const Host& host, const char* name) {
+  const std::string file = nccl_setting(host, name).value_or("");
+  if (host.is_live || file.empty() || host.exists(file)) return {};
+  std::error_code absent;
+  const bool is_link = fs::is_symlink(fs::symlink_status(host.path(file), absent));
+  const std::string copied[] = {"/proc/", "/sys/", "/dev/", "/etc/"};
+  const bool is_copied = std::any_of(std::begin(copied), std::end(copied),
+                                     [&](const auto& folder) { return file.starts_with(folder); });
+  if (is_copied && !is_link) return {};
+  return unknown(name, value_text(host, name) + ", which the copy does not have",
+                 "copy the file, too, or run it on the machine itself");
 }
 
 }  // namespace gdr::tools::doctor

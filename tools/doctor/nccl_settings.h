@@ -55,4 +55,8 @@ std::vector<std::string> plugin_entries(const Host& host);
 // Whether NCCL_NET_PLUGIN has this plugin among its entries.
 bool asks_for_this_plugin(const Host& host);
 
+// What a check says where the variable names a file that a copy of a machine need not have, as it
+// is of /proc, /sys, /dev and /etc; nothing where the file or its absence is known.
+std::optional<Observation> left_out(const Host& host, const char* name);
+
 }  // namespace gdr::tools::doctor

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "tools/doctor/facts/pci_functions.h"
+#include "tools/doctor/nccl_settings.h"
 
 namespace gdr::tools::doctor {
 namespace {
@@ -48,8 +49,9 @@ void judge_topology(Host* host) {
   }
   for (auto judge :
        {judge_rails, judge_rail_shares, judge_reach, judge_nccl_choices, judge_missing_gpus}) {
-    // Where some GPUs or HCAs may be unknown, rails cannot be judged.
-    if (machine_of(*host).unclassified == 0) judge(*host, &host->findings);
+    // Where some GPUs or HCAs, or where they are, may be unknown, rails cannot be judged.
+    if (machine_of(*host).unclassified > 0 || left_out(*host, "NCCL_TOPO_FILE")) continue;
+    judge(*host, &host->findings);
   }
   for (const Finding& finding : decision_of(*host).findings) {
     // judge_port_speeds() judges slow links with more care, and nccl_variables.cc the file that

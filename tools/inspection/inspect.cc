@@ -108,6 +108,13 @@ Result<Inspection> inspect_live(const InspectSettings& settings, Findings findin
   return made;
 }
 
+// The variables of this process may name files of another machine than the folder's.
+Result<Machine> read_folder(const InspectOptions& options, const InspectSettings& settings) {
+  const topology::ReadOptions read = config::read_options(settings.options);
+  return options.sources.has_value() ? read_gathered_with_file(options.from, read)
+                                     : read_gathered(options.from, read.selection);
+}
+
 }  // namespace
 
 Result<Inspection> inspect(const InspectOptions& options) {
@@ -117,8 +124,8 @@ Result<Inspection> inspect(const InspectOptions& options) {
   topology::Selection selection = config::gpu_selection();
   std::error_code unreadable;
   const bool is_folder = std::filesystem::is_directory(options.from, unreadable);
-  Result<Machine> machine = is_folder ? read_gathered(options.from, selection)
-                                      : read_file(options.from, selection, options.host);
+  Result<Machine> machine =
+      is_folder ? read_folder(options, settings) : read_file(options.from, selection, options.host);
   if (!machine) return forward_error(machine);
   if (machine->hosts > 1 && !options.host.has_value()) {
     findings.push_back({FindingKind::kSeveralHosts, Severity::kWarning, "",

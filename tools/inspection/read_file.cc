@@ -15,6 +15,7 @@
 #include "tools/inspection/labels.h"
 #include "tools/sources/hwloc_xml.h"
 #include "tools/sources/nvidia_smi.h"
+#include "topology/live/verbs_ports.h"
 #include "topology/sources/hwloc.h"
 #include "topology/sources/nccl_xml.h"
 #include "topology/sources/sysfs.h"
@@ -66,6 +67,26 @@ Result<Machine> other_host(const std::string& file, Result<std::vector<Machine>>
     names.push_back(one.host);
   }
   return fail(Code::kInvalidUsage, wrong_host_text(file, host, names));
+}
+
+// The ports as verbs would list them; none where the source has no names of HCAs.
+std::vector<topology::VerbsPort> ports_of(const Machine& machine, const std::string& folder) {
+  std::vector<topology::VerbsPort> ports;
+  for (const topology::Hca& hca : machine.hcas) {
+    if (!hca.named) return {};
+    for (const topology::Port& port : hca.ports) {
+      ports.push_back({.hca = hca.name,
+                       .sysfs_path = folder + "/sys/class/infiniband/" + hca.name,
+                       .data_path = "",
+                       .guid = hca.guid,
+                       .number = port.number,
+                       .active = port.state == topology::Port::State::kActive,
+                       .ethernet = port.link_layer == topology::Port::LinkLayer::kEthernet,
+                       .speed_mbps = port.speed_mbps,
+                       .gpudirect = true});
+    }
+  }
+  return ports;
 }
 
 }  // namespace
@@ -133,6 +154,28 @@ Result<Machine> read_gathered(const std::string& folder, const topology::Selecti
   Result<Machine> machine = topology::hwloc_live(selection);
   if (!machine) {
     machine = topology::sysfs_machine(std::filesystem::path(folder) / "sys", selection);
+  }
+  return machine;
+}
+
+Result<Machine> read_gathered_with_file(const std::string& folder, topology::ReadOptions options) {
+  Result<Machine> gathered = read_gathered(folder, options.selection);
+  const bool is_named = !options.topology_file.empty();
+  const std::string file =
+      folder + "/" + (is_named ? options.topology_file : options.default_topology_file);
+  std::error_code absent;
+  // The file of a site may have the GPUs of other machines.
+  if (!gathered || gathered->gpus.empty()) return gathered;
+  if (!std::filesystem::is_regular_file(file, absent)) return gathered;
+  options.topology_file = file;
+  options.sysfs_root = std::filesystem::path(folder) / "sys";
+  Findings of_file;  // the check of the variable has them
+  Machine machine = topology::read_machine(options, &of_file);
+  if (!machine.nccl_file) return gathered;
+  const std::vector<topology::VerbsPort> ports = ports_of(*gathered, folder);
+  if (!ports.empty()) topology::replace_hcas(&machine, ports);
+  for (topology::Hca& hca : machine.hcas) {
+    if (hca.gpudirect == true) hca.gpudirect.reset();  // only verbs shows it
   }
   return machine;
 }

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "base/result.h"
+#include "topology/live/read_machine.h"
 #include "topology/model.h"
 #include "topology/sources/selection.h"
 
@@ -33,5 +34,11 @@ Result<topology::Machine> read_file(const std::string& file, topology::Selection
 // Fails with kInvalidUsage where it is another folder. Sets HWLOC_FSROOT for the while.
 Result<topology::Machine> read_gathered(const std::string& folder,
                                         const topology::Selection& selection);
+
+// Reads the folder's machine with the topology file of NCCL that its jobs use: the file places
+// devices, the folder names HCAs and their ports. Without a file that can be read, as
+// read_gathered().
+Result<topology::Machine> read_gathered_with_file(const std::string& folder,
+                                                  topology::ReadOptions options);
 
 }  // namespace gdr::tools::topo

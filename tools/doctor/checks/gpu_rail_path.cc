@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "tools/doctor/checks/checks.h"
+#include "tools/doctor/nccl_settings.h"
 #include "tools/doctor/topology.h"
 #include "tools/inspection/reach.h"
 
@@ -211,6 +212,7 @@ void judge_reach(const Host& host, Findings* found) {
 }
 
 Observations run_gpu_rail_path(const Host& host) {
+  if (auto unknown_file = left_out(host, "NCCL_TOPO_FILE")) return {*unknown_file};
   const RailDecision& decision = decision_of(host);
   if (decision.machine.gpus.empty())
     return {nothing_on(host, "there is no GPU that could have a rail")};

@@ -119,10 +119,11 @@ void judge_spelling(const Host& host, Observations* seen) {
                      "plugins have some of their own"));
 }
 
-// The file that a variable names, as this process finds it; nothing where it is unset.
+// The file that a variable names, as this process finds it; nothing where it is unset. The name may
+// be relative to the folder of a job.
 std::optional<std::string> file_of(const Host& host, const char* name) {
   const std::optional<std::string> file = nccl_setting(host, name);
-  if (!file.has_value() || !file->starts_with("/")) return file;
+  if (!file.has_value() || (host.is_live && !file->starts_with("/"))) return file;
   return host.path(*file).string();
 }
 
@@ -131,6 +132,7 @@ std::optional<std::string> file_of(const Host& host, const char* name) {
 void judge_graph_file(const Host& host, Observations* seen) {
   constexpr char kName[] = "NCCL_GRAPH_FILE";
   if (!host.environment.contains(kName)) return;
+  if (auto unknown_file = left_out(host, kName)) return seen->push_back(*unknown_file);
   const std::string file = file_of(host, kName).value_or("");  // NCCL opens "", too
   const std::string fix = unset_text(host, kName);
   std::error_code error;
@@ -215,6 +217,7 @@ void judge_topology_file(const Host& host, Observations* seen) {
   const std::optional<std::string> named = file_of(host, kName);
   const std::string value = nccl_setting(host, kName).value_or("");
   if (host.environment.contains(kName) && (value.empty() || value == topology::kNoFile)) return;
+  if (auto unknown_file = left_out(host, kName)) return seen->push_back(*unknown_file);
   const std::string file = named.value_or(host.path(defaults.default_topology_file).string());
   std::error_code error;
   if (std::filesystem::is_regular_file(file, error)) {

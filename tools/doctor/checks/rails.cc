@@ -9,6 +9,7 @@
 
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/facts/nvidia_files.h"
+#include "tools/doctor/nccl_settings.h"
 #include "tools/doctor/topology.h"
 #include "tools/inspection/rdma_devices.h"
 #include "tools/prediction/rail_agreement.h"
@@ -194,6 +195,7 @@ void judge_missing_gpus(const Host& host, Findings* found) {
 }
 
 Observations run_rails(const Host& host) {
+  if (auto unknown_file = left_out(host, "NCCL_TOPO_FILE")) return {*unknown_file};
   const RailDecision& decision = decision_of(host);
   if (decision.machine.gpus.empty())
     return {nothing_on(host, "there is no GPU that could have a rail")};

@@ -165,6 +165,20 @@ TEST(NcclVariables, FilesOfNccl_AreReadAsNcclReadsThem) {
     }
   }
   EXPECT_EQ(variables_seen_with({{"NCCL_GRAPH_FILE", ""}}).at(0).verdict, Verdict::kFailure);
+  MadeHost copy;  // of another machine's /proc, /sys, /dev and /etc
+  std::filesystem::create_directories(copy.host.path("/etc"));
+  std::filesystem::create_symlink("/opt/none.xml", copy.host.path("/etc/link.xml"));
+  for (const char* name : {"NCCL_TOPO_FILE", "NCCL_GRAPH_FILE"}) {
+    for (const char* file : {"/opt/vendor/ndv5.xml", "of-job.xml", "/etc/link.xml"}) {
+      with({{name, file}}, 2)(&copy);
+      copy.host.is_live = false;
+      const Observation seen = worst_of("nccl-variables", copy.host);
+      EXPECT_EQ(seen.verdict, Verdict::kUnknown) << name << file;
+      EXPECT_THAT(seen.evidence, ::testing::HasSubstr("which the copy does not have"));
+      const Verdict of_rails = worst_of("gpu-rail-path", copy.host).verdict;
+      EXPECT_EQ(of_rails == Verdict::kUnknown, name == std::string("NCCL_TOPO_FILE")) << file;
+    }
+  }
   MadeHost made;  // the default of nvidia-topologyd
   made.write("/var/run/nvidia-topologyd/virtualTopology.xml", "\t" + topology);
   EXPECT_EQ(worst_of("nccl-variables", made.host).verdict, Verdict::kFailure);

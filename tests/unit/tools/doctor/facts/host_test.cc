@@ -48,6 +48,39 @@ TEST(ReadHost, CopyOfAMachine_IsPredictedWithItsOwnSettings) {
   EXPECT_EQ(decision_of(host).prediction.settings().gdr_level, topology::PathClass::kLoc);
 }
 
+// NCCL reads the file there, too, or that of nvidia-topologyd: it has the GPU and the HCA below one
+// switch, which sysfs does not.
+TEST(ReadHost, CopyWithATopologyFile_HasThePathsOfTheFileAndThePortsOfSysfs) {
+  const std::string daemon = "/var/run/nvidia-topologyd/virtualTopology.xml";
+  const std::string pci = "/sys/devices/pci0000:00/", rdma = pci + "0000:1b:00.0/infiniband/mlx5_0";
+  for (const std::string& file : {std::string(), std::string("/etc/topo.xml"), daemon}) {
+    MadeHost made;
+    made.write_files({{pci + "0000:1a:00.0/class", "0x030200\n"},
+                      {pci + "0000:1a:00.0/vendor", "0x10de\n"},
+                      {pci + "0000:1b:00.0/class", "0x020700\n"},
+                      {rdma + "/ports/1/state", "4: ACTIVE\n"}});
+    for (const char* bdf : {"0000:1a:00.0", "0000:1b:00.0"}) {
+      made.link(std::string("/sys/bus/pci/devices/") + bdf, pci + bdf);
+    }
+    made.link(rdma + "/device", pci + "0000:1b:00.0");
+    made.link("/sys/class/infiniband/mlx5_0", rdma);
+    if (file != daemon) made.write("/etc/nccl.conf", "NCCL_TOPO_FILE=/etc/topo.xml\n");
+    if (!file.empty()) {
+      made.write(file,
+                 R"(<system version="1"><cpu numaid="0"><pci busid="0000:17:00.0" class="0x060400">
+          <pci busid="0000:1a:00.0" class="0x030200"/><pci busid="0000:1b:00.0" class="0x020700"/>
+          </pci></cpu></system>)");
+    }
+    const Host host = read_host(made.host.root).value();
+    ASSERT_TRUE(host.inspection.has_value()) << host.inspection_error;
+    ASSERT_EQ(machine_of(host).gpus.size(), 1u) << file;
+    ASSERT_EQ(machine_of(host).hcas.size(), 1u) << file;
+    EXPECT_EQ(machine_of(host).hcas[0].name, "mlx5_0") << file;
+    EXPECT_EQ(machine_of(host).hcas[0].ports.at(0).state, topology::Port::State::kActive) << file;
+    EXPECT_EQ(decision_of(host).paths.gpu_hca(0, 0) == topology::PathClass::kPix, !file.empty());
+  }
+}
+
 TEST(NothingOn, ReadableSys_IsNothing) {
   MadeHost made;
   EXPECT_EQ(nothing_on(made.host, "there is no GPU").verdict, Verdict::kNothing);
