@@ -1,6 +1,7 @@
 #include "tools/doctor/topology.h"
 
 #include <algorithm>
+#include <iterator>
 #include <system_error>
 #include <utility>
 
@@ -63,10 +64,14 @@ void judge_topology(Host* host) {
   }
 }
 
+constexpr FindingKind kFaults[] = {FindingKind::kRailShare, FindingKind::kNoRail,
+                                   FindingKind::kPortDown,  FindingKind::kSlowLink,
+                                   FindingKind::kPcieWidth, FindingKind::kPcieSpeed,
+                                   FindingKind::kNvlink,    FindingKind::kC2c};
+
 bool lacks_devices(const Host& host, const Findings& found) {
   return has_lost_hca(host) || std::any_of(found.begin(), found.end(), [](const Finding& one) {
-           return one.kind == FindingKind::kRailShare || one.kind == FindingKind::kNoRail ||
-                  one.kind == FindingKind::kPortDown;
+           return std::find(std::begin(kFaults), std::end(kFaults), one.kind) != std::end(kFaults);
          });
 }
 

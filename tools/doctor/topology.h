@@ -56,8 +56,9 @@ void judge_numa_nodes(const Host& host, Findings* found);
 // used, or it has no driver beside GPUs.
 bool has_lost_hca(const Host& host);
 
-// Whether GPUs, HCAs or ports are missing, elsewhere or down by what was found. Settings for what
-// is left of the machine would stay when it is repaired, so that none are advised.
+// Whether GPUs, HCAs, ports or links are missing, elsewhere, down or slow by what was found.
+// Settings for what is left of the machine would stay when it is repaired, so that none are
+// advised.
 bool lacks_devices(const Host& host, const Findings& found);
 
 // Whether NCCL's topology file alone has the machine's GPUs, and /sys none of them. NCCL drops such

@@ -152,6 +152,34 @@ TEST_F(DoctorFrom, MachineThatLacksAnHca_GetsNoPolicyAsAFix) {
   EXPECT_THAT(text, Not(HasSubstr("NCCL_NETDEVS_POLICY=")));
 }
 
+// A setting for the machine as it is would stay when it is repaired.
+TEST_F(DoctorFrom, LinkThatIsSlowOrShort_GetsNoSettingAsAFix) {
+  const std::string a_switch =
+      "03:00.0\" class=\"0x060400\" vendor=\"0x1000\" device=\"0xc030\" "
+      "subsystem_vendor=\"0x1000\" "
+      "subsystem_device=\"0x1003\" link_speed=\"16.0 GT/s PCIe\" ";
+  const std::tuple<const char*, std::string, std::string, const char*> faults[] = {
+      {"nccl-gb200-tray.xml", "dev=\"1\" speed=\"400", "dev=\"1\" speed=\"200", "slow-link"},
+      {"nccl-gb200-tray.xml", "<c2c bw=\"44712\" count=\"5\"/>", "", "c2c"},
+      {"nccl-dgx-a100.xml", a_switch + "link_width=\"16", a_switch + "link_width=\"8",
+       "pcie-width"}};
+  for (const auto& [file, from, to, kind] : faults) {
+    const Json report = report_on(copy("fault.xml", file, from, to));
+    EXPECT_THAT(kinds_in(report), HasSubstr(kind));
+    EXPECT_THAT(report.dump(), Not(AnyOf(HasSubstr("NCCL_NET_GDR_LEVEL="), HasSubstr("--grouped"),
+                                         HasSubstr("NCCL_NETDEVS_POLICY="))));
+  }
+}
+
+TEST_F(DoctorFrom, ListThatLeavesFarRails_IsWhatToCorrectAndNoLevelIs) {
+  setenv("NCCL_IB_HCA", "mlx5_0,mlx5_1,mlx5_2", 1);
+  const Printed result = judge("--check gpu-rail-path --from " + known("nccl-dgx-a100.xml"));
+  unsetenv("NCCL_IB_HCA");
+  EXPECT_EQ(result.code, 1);
+  EXPECT_THAT(result.out, HasSubstr("Fix: unset or correct NCCL_IB_HCA=mlx5_0,mlx5_1,mlx5_2"));
+  EXPECT_THAT(result.out, Not(HasSubstr("NCCL_NET_GDR_LEVEL=")));
+}
+
 // What is wrong with the file is of one check and cost, and no card is blamed for what follows.
 TEST_F(DoctorFrom, SpellingOfALinkSpeed_IsOfTheVariablesAndBlamesNoCard) {
   const std::string of_hca = "subsystem_device=\"0x0041\" link_speed=\"32.0 GT/s";

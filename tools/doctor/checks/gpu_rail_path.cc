@@ -68,8 +68,20 @@ const char* meeting_text(const RailDecision& decision, size_t gpu) {
   }
 }
 
+// Whether some of the GPUs are far from their rails only by NCCL_IB_HCA or the user's map.
+bool is_far_by_choice(const Host& host, const std::vector<size_t>& gpus) {
+  if (!host.inspection->unrestricted.has_value()) return false;
+  const std::vector<size_t> far = topo::gpus_out_of_reach(*host.inspection->unrestricted);
+  return std::any_of(gpus.begin(), gpus.end(), [&](size_t gpu) {
+    return std::find(far.begin(), far.end(), gpu) == far.end();
+  });
+}
+
 std::string fix_of_reach(const Host& host, const Findings& found, const std::vector<size_t>& gpus) {
   const RailDecision& decision = decision_of(host);
+  if (is_far_by_choice(host, gpus)) {
+    return "unset or correct " + topo::clean_text(host.inspection->restricted_by);
+  }
   const PathClass path = decision.plan.gpus[gpus[0]].path;
   const ReachRemedy remedy = reach_remedy(decision, gpus);
   if (remedy.setting == Setting::kNone) {
@@ -82,8 +94,8 @@ std::string fix_of_reach(const Host& host, const Findings& found, const std::vec
   std::string fix = remedy.line;
   if (remedy.setting != Setting::kLevel) return fix;
   if (lacks_devices(host, found)) {
-    return "find the HCA that is missing or in the wrong slot: nccl-gdr doctor --check "
-           "rdma-devices,rails,port-state";
+    return "find the HCA that is missing or in the wrong slot, or the link that is slow: nccl-gdr "
+           "doctor names them";
   }
   if (!remedy.advised) {
     const bool is_known = std::all_of(gpus.begin(), gpus.end(),
@@ -197,8 +209,9 @@ void judge_reach(const Host& host, Findings* found) {
         .push_back(gpu);
   }
   // A setting is the same on the whole machine.
-  const Severity severity =
-      setting_forbids_reach(decision, far) ? Severity::kError : Severity::kWarning;
+  const Severity severity = setting_forbids_reach(decision, far) || is_far_by_choice(host, far)
+                                ? Severity::kError
+                                : Severity::kWarning;
   for (const auto& [text, gpus] : gpus_by_reason) {
     const auto& [reason, consequence] = text;
     std::set<std::string> rails;

@@ -167,9 +167,9 @@ TEST(NcclVariables, FilesOfNccl_AreReadAsNcclReadsThem) {
   EXPECT_EQ(variables_seen_with({{"NCCL_GRAPH_FILE", ""}}).at(0).verdict, Verdict::kFailure);
   MadeHost copy;  // of another machine's /proc, /sys, /dev and /etc
   std::filesystem::create_directories(copy.host.path("/etc"));
-  std::filesystem::create_symlink("/opt/none.xml", copy.host.path("/etc/link.xml"));
+  std::filesystem::create_symlink("/none.xml", copy.host.path("/etc/link.xml"));
   for (const char* name : {"NCCL_TOPO_FILE", "NCCL_GRAPH_FILE"}) {
-    for (const char* file : {"/opt/vendor/ndv5.xml", "of-job.xml", "/etc/link.xml"}) {
+    for (const char* file : {"/vendor/ndv5.xml", "of-job.xml", "/etc/link.xml"}) {
       with({{name, file}}, 2)(&copy);
       copy.host.is_live = false;
       const Observation seen = worst_of("nccl-variables", copy.host);
