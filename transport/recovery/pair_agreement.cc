@@ -161,14 +161,11 @@ void PairAgreement::on_revived() {
   counted_arrivals_ = 0;
   return_.failed_ = return_.peer_probed_ = false;
   return_.probe_ = PairReturn::Probe::kNone;
-  lose_if_peer_has_moved();
-}
-
-// Both ends are ready, and this one is connected to a former address. Its next attempt takes the
-// present one.
-void PairAgreement::lose_if_peer_has_moved() {
-  const bool has_moved = carries_statements() && peer_address() != connected_to_;
-  if (has_moved) on_failure({wire::PairReason::kAddress});
+  // Where both ends are ready and this one is connected to a former address, its next attempt takes
+  // the present one. Likewise in on_statement().
+  if (carries_statements() && peer_address() != connected_to_) {
+    on_failure({wire::PairReason::kAddress});
+  }
 }
 
 void PairAgreement::on_probe_completed(ibv_wc_status status, Time now) {
@@ -190,7 +187,9 @@ Status PairAgreement::on_statement(const wire::PairStatement& statement, Time no
            .cause = cause_of(statement),
            .address = statement.address};
   if (peer_.step == step() + 1) on_failure({wire::PairReason::kPeer});
-  lose_if_peer_has_moved();
+  if (carries_statements() && peer_address() != connected_to_) {
+    on_failure({wire::PairReason::kAddress});
+  }
   go_down_if_possible(now);
   return {};
 }

@@ -213,7 +213,6 @@ class PairAgreement {
     kDown,
   };
 
-  void lose_if_peer_has_moved();
   void go_down_if_possible(Time now);
 
   PairEnd end_;
