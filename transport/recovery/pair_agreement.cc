@@ -119,6 +119,7 @@ PairReturn::Time PairReturn::at(bool peer_waits) const {
 void PairAgreement::on_failure(PairCause cause, bool known) {
   if (lost() && !known) return;
   if (!lost()) {
+    if (usable()) peer_.cause = {};
     phase_ = Phase::kLost;
   } else if (!(cause_ == cause)) {
     due_ = true;
@@ -203,9 +204,10 @@ wire::PairStatement PairAgreement::make_statement() {
   statement.seen = peer_.step;
   statement.pair = pair_;
   statement.flags = unseen() ? wire::kStatementAsks : 0;
-  statement.reason = cause_.reason;
   statement.arrived = arrived_;
-  const int status = states_errno(cause_.reason) ? cause_.sys_errno : int{cause_.status};
+  const PairCause cause = usable() ? PairCause{} : cause_;
+  statement.reason = cause.reason;
+  const int status = states_errno(cause.reason) ? cause.sys_errno : int{cause.status};
   statement.status = static_cast<uint8_t>(status);
   statement.address = address_;
   return statement;

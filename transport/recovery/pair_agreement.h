@@ -126,7 +126,8 @@ class PairAgreement {
   PairAgreement(PairEnd end, uint16_t pair) : end_(end), pair_(pair) {}
 
   // ---- what happens at this end
-  // The pair failed. The first cause of an epoch is kept. known: this end knows the cause, or that
+  // The pair failed. The first cause of an epoch is kept, and of a pair that was usable the peer's
+  // cause of an earlier loss forgotten. known: this end knows the cause, or that
   // it does not bring the pair back; of one that is lost already, the other end has to learn that
   // as well.
   void on_failure(PairCause cause, bool known = false);
@@ -142,8 +143,6 @@ class PairAgreement {
   void on_connected(const wire::PortAddress& own, const wire::PortAddress& peer);
   void on_revived();
   void on_probe_completed(ibv_wc_status status, Time now);
-  // The pair is usable: what it was lost for before, at either end, is no cause of its next loss.
-  void forget_causes() { cause_ = peer_.cause = {}; }
   PairReturn& returns() { return return_; }
 
   // ---- what the other end states

@@ -40,9 +40,7 @@ void while_ready(RecoveryState& state, Pair& pair, RecoveryTime now) {
   if (agreement.awaits_probe() && state.io.peer_probed(pair.index) == agreement.epoch()) {
     agreement.returns().on_peer_probed();
   }
-  if (!agreement.usable()) return;
-  agreement.forget_causes();
-  log_return(state, pair);
+  if (agreement.usable()) log_return(state, pair);
 }
 
 void while_lost(RecoveryState& state, Pair& pair, RecoveryTime now) {

@@ -100,7 +100,7 @@ void take_statement(RecoveryState& state, const wire::PairStatement& statement, 
   if (!taken) state.fail(taken.error().code, taken.error().text);
   // As in take_completion(): the peer's requests fail for it, too.
   const bool is_peers = pair.agreement.cause().reason == wire::PairReason::kPeer;
-  if (is_peers && state.is_port_down(pair)) {
+  if (pair.agreement.lost() && is_peers && state.is_port_down(pair)) {
     pair.agreement.on_failure({wire::PairReason::kPortDown}, /*known=*/true);
   }
   if (could_return && !pair.may_return()) log_lost_for_good(state, pair);
