@@ -268,8 +268,8 @@ void Listener::note_broken(bool ended) {
   asking_.begin(*broken_);
 }
 
-// Only where nothing between the ends replaces addresses does a refusal come from the sender's host
-// (docs/adr/0003-kept-socket.md).
+// Only where nothing between the ends replaces addresses is a connection refused by the sender's
+// host (docs/adr/0003-kept-socket.md).
 void Listener::use(FrameChannel channel) {
   channel_ = std::move(channel);
   process_ = ReopenTarget{.from = own_address(channel_.fd()),
