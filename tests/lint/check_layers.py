@@ -48,7 +48,7 @@ LAYERS = {
     "tools/sources": ["topology/sources", "topology", "base"],
     "tools/inspection": ["tools/prediction", "tools/sources", "tools/common", "plugin/config", "topology/live", "topology/sources",
                          "topology", "transport/device", "drivers/verbs", "base"],
-    "tools/topo": ["tools/inspection", "tools/prediction", "tools/common", "topology/sources", "topology", "transport/device", "base"],
+    "tools/topo": ["tools/inspection", "tools/prediction", "tools/common", "plugin/config", "topology/sources", "topology", "transport/device", "base"],
     "tools/doctor": ["tools/inspection", "tools/prediction", "tools/common", "plugin/config", "topology/live",
                      "topology/sources", "topology", "transport/device", "drivers/verbs",
                      "drivers/cuda", "drivers/nvml", "base"],

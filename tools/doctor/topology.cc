@@ -5,7 +5,6 @@
 #include <system_error>
 #include <utility>
 
-#include "tools/doctor/facts/pci_functions.h"
 #include "tools/doctor/nccl_settings.h"
 
 namespace gdr::tools::doctor {
@@ -80,7 +79,8 @@ bool has_absent_gpus(const Host& host) {
   const Machine& machine = machine_of(host);
   const auto is_absent = [&](const Gpu& gpu) {
     std::error_code unreadable;
-    return !std::filesystem::exists(pci_path(host, gpu.bdf), unreadable);
+    return !std::filesystem::exists(host.path("/sys/bus/pci/devices/" + gpu.bdf.to_string()),
+                                    unreadable);
   };
   return machine.nccl_file && !machine.gpus.empty() &&
          std::all_of(machine.gpus.begin(), machine.gpus.end(), is_absent);
