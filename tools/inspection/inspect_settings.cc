@@ -15,6 +15,7 @@ InspectSettings read_settings(const InspectOptions& asked, Findings* findings) {
     if (auto setting = find_source(sources, name)) settings.set.emplace(name, *setting);
   }
   settings.options = config::load(sources.all, findings);
+  if (settings.options.disable != 0) settings.set[kDisableVariable] = {};
   settings.nccl = nccl_settings(sources.all, settings.options, findings);
   return settings;
 }

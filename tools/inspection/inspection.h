@@ -35,8 +35,8 @@ struct Inspection {
   // The decision without NCCL_IB_HCA and the rail map, where some GPU loses by them (see
   // restriction.h); else nothing.
   std::optional<topology::PredictedRails> unrestricted = {};
-  // NCCL_IB_HCA, NCCL_NET_GDR_LEVEL and GDR_NCCL_RAIL_MAP, but for a map that does not fit the
-  // machine.
+  // NCCL_IB_HCA, NCCL_NET_GDR_LEVEL, NCCL_IB_DISABLE and GDR_NCCL_RAIL_MAP, but for a map that does
+  // not fit the machine.
   UserSettings settings = {};
   // Those of the two that are in force, with their values: "NCCL_IB_HCA=mlx5_0", or two joined by
   // " and "; "" where `unrestricted` is nothing.

@@ -13,6 +13,7 @@ namespace gdr::tools::topo {
 // The variables that decide about rails.
 inline constexpr char kHcaVariable[] = "NCCL_IB_HCA";
 inline constexpr char kLevelVariable[] = "NCCL_NET_GDR_LEVEL";
+inline constexpr char kDisableVariable[] = "NCCL_IB_DISABLE";  // where it leaves none
 inline constexpr char kRailMapVariable[] = "GDR_NCCL_RAIL_MAP";
 
 // A setting of the user that is in force.

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "plugin/config/load.h"
 #include "tools/common/exit_codes.h"
 #include "tools/inspection/inspect.h"
 #include "tools/inspection/labels.h"
@@ -87,7 +86,7 @@ Outcome show(const InspectOptions& options, View view, bool with_picture) {
     return outcome;
   }
   add_findings(inspection->decision.findings, &outcome);
-  if (config::load(read_sources().all, nullptr).disable != 0) {
+  if (inspection->settings.count(kDisableVariable) > 0) {
     outcome.diagnostics += "warning: NCCL_IB_DISABLE is set: NCCL and the plugin use no HCA\n";
   }
   if (view == View::kGroupedNcclXml) {
