@@ -300,13 +300,13 @@ void RecoverySteps::stop(uint32_t index) {
   Pair& pair = state_.pairs[index];
   if (state_.closed || pair.holder != RecoveryState::Holder::kStopper) return;
   stop_pair(state_, pair, lock);
-  take_steps(state_, state_.now());
+  if (!state_.closed) take_steps(state_, state_.now());
 }
 
 void RecoverySteps::revive_pairs(RecoveryTime now, SlowPaths& slow, uint32_t rails) {
   RecoveryLock lock(state_.mutex);
   transport::revive_pairs(state_, now, slow, rails, lock);
-  take_steps(state_, state_.now());
+  if (!state_.closed) take_steps(state_, state_.now());
 }
 
 }  // namespace gdr::transport

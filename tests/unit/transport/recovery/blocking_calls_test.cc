@@ -182,6 +182,7 @@ TEST(WatcherWithoutMemory, QueuePairIsToBeStopped_ItIsOnceThereIsMemory) {
   const std::shared_ptr<Recovery> shared(std::shared_ptr<Recovery>(), &*bed.sender.recovery);
   bed.watcher->add(bed.sender.link, {}, shared);
   EXPECT_TRUE(wait_for([] { return calls == 2; }));
+  bed.sender.recovery->close();
   bed.watcher->remove(bed.sender.link.get());
 }
 
