@@ -162,8 +162,10 @@ void PairAgreement::on_revived() {
   counted_arrivals_ = 0;
   return_.failed_ = return_.peer_probed_ = false;
   return_.probe_ = PairReturn::Probe::kNone;
-  // Where both ends are ready and this one is connected to a former address, its next attempt takes
-  // the present one. Likewise in on_statement().
+  lose_former_address();
+}
+
+void PairAgreement::lose_former_address() {
   if (carries_statements() && peer_address() != connected_to_) {
     on_failure({wire::PairReason::kAddress});
   }
@@ -188,9 +190,7 @@ Status PairAgreement::on_statement(const wire::PairStatement& statement, Time no
            .cause = cause_of(statement),
            .address = statement.address};
   if (peer_.step == step() + 1) on_failure({wire::PairReason::kPeer});
-  if (carries_statements() && peer_address() != connected_to_) {
-    on_failure({wire::PairReason::kAddress});
-  }
+  lose_former_address();
   go_down_if_possible(now);
   return {};
 }

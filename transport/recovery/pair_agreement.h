@@ -127,9 +127,8 @@ class PairAgreement {
 
   // ---- what happens at this end
   // The pair failed. The first cause of an epoch is kept, and of a pair that was usable the peer's
-  // cause of an earlier loss forgotten. known: this end knows the cause, or that
-  // it does not bring the pair back; of one that is lost already, the other end has to learn that
-  // as well.
+  // cause of an earlier loss forgotten. known: this end knows the cause, or that it does not bring
+  // the pair back; of one that is lost already, the other end has to learn that as well.
   void on_failure(PairCause cause, bool known = false);
   // The QP is in ERROR, or does not exist any more: it neither sends nor takes anything.
   void on_stopped(Time now);
@@ -213,6 +212,9 @@ class PairAgreement {
   };
 
   void go_down_if_possible(Time now);
+  // Where both ends are ready and this one is connected to a former address of the peer's port: its
+  // next attempt takes the present one.
+  void lose_former_address();
 
   PairEnd end_;
   uint16_t pair_;
