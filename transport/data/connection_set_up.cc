@@ -30,9 +30,9 @@ void ConnectionSetUp::name_missing_ports(const EndRails& all, const Planner& pla
   end_.missing_ports.clear();
   for (uint32_t i = 0; i < std::min(end_.rails.pair_count(), intended.size()); ++i) {
     const QueuePair& pair = end_.rails.pair(i);
+    if (pair.qp != nullptr) continue;
     const std::string port = to_string(all[intended[i].rail]);
-    if (pair.qp != nullptr || port == to_string(end_.rails[pair.rail].device())) continue;
-    end_.missing_ports.emplace(i, port);
+    if (port != to_string(end_.rails[pair.rail].device())) end_.missing_ports.emplace(i, port);
   }
 }
 
