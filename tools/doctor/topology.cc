@@ -10,6 +10,12 @@
 namespace gdr::tools::doctor {
 namespace {
 
+// What is found where GPUs, HCAs, ports or links are missing, elsewhere, down or slow.
+constexpr FindingKind kFaults[] = {FindingKind::kRailShare, FindingKind::kNoRail,
+                                   FindingKind::kPortDown,  FindingKind::kSlowLink,
+                                   FindingKind::kPcieWidth, FindingKind::kPcieSpeed,
+                                   FindingKind::kNvlink,    FindingKind::kC2c};
+
 // Where a port is on its card: the PCI function, which most cards have one of for each port, and
 // the number.
 using Position = std::pair<int, int>;
@@ -47,11 +53,12 @@ void judge_topology(Host* host) {
                      judge_link_layers, judge_registration, judge_numa_nodes}) {
     judge(*host, &host->findings);
   }
-  for (auto judge :
-       {judge_rails, judge_rail_shares, judge_reach, judge_nccl_choices, judge_missing_gpus}) {
-    // Where some GPUs or HCAs, or where they are, may be unknown, rails cannot be judged.
-    if (machine_of(*host).unclassified > 0 || left_out(*host, "NCCL_TOPO_FILE")) continue;
-    judge(*host, &host->findings);
+  // Where some GPUs or HCAs, or where they are, may be unknown, rails cannot be judged.
+  if (machine_of(*host).unclassified == 0 && !left_out(*host, "NCCL_TOPO_FILE")) {
+    for (auto judge :
+         {judge_rails, judge_rail_shares, judge_reach, judge_nccl_choices, judge_missing_gpus}) {
+      judge(*host, &host->findings);
+    }
   }
   for (const Finding& finding : decision_of(*host).findings) {
     // judge_port_speeds() judges slow links with more care, and nccl_variables.cc the file that
@@ -62,11 +69,6 @@ void judge_topology(Host* host) {
     if (finding.severity != Severity::kInfo && !is_judged) host->findings.push_back(finding);
   }
 }
-
-constexpr FindingKind kFaults[] = {FindingKind::kRailShare, FindingKind::kNoRail,
-                                   FindingKind::kPortDown,  FindingKind::kSlowLink,
-                                   FindingKind::kPcieWidth, FindingKind::kPcieSpeed,
-                                   FindingKind::kNvlink,    FindingKind::kC2c};
 
 bool lacks_devices(const Host& host, const Findings& found) {
   return has_lost_hca(host) || std::any_of(found.begin(), found.end(), [](const Finding& one) {

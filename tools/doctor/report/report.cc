@@ -131,7 +131,7 @@ Report run_checks(const std::vector<Check>& checks, const Host& host) {
 namespace {
 
 // Whether no GPU and no HCA was found: a laptop, or a node that has lost all of them.
-bool lacks_devices(const Report& report) {
+bool saw_no_device(const Report& report) {
   return 2 == std::ranges::count_if(report.results, [](const CheckResult& one) {
            const std::string_view name = one.check.name;
            return one.verdict() == Verdict::kUnknown &&
@@ -143,7 +143,7 @@ bool lacks_devices(const Report& report) {
 
 int exit_code_of(const Report& report) {
   if (report.verdict() == Verdict::kFailure) return kExitFailed;
-  return report.saw_nothing() || lacks_devices(report) ? kExitCouldNotRun : kExitOk;
+  return report.saw_nothing() || saw_no_device(report) ? kExitCouldNotRun : kExitOk;
 }
 
 }  // namespace gdr::tools::doctor
