@@ -202,7 +202,7 @@ TEST_F(GivingHandshakes, OtherConnectionLacksAQueuePair_StandbyPairOfAHandshakeG
   const auto later = create_later();
   EXPECT_TRUE(later);
   EXPECT_EQ(log.warnings("Standby rails give way").size(), 1u);
-  EXPECT_FALSE(create_later()) << "there is no other";
+  EXPECT_FALSE(create_later()) << "there was one standby pair to give";
 }
 
 // One whose own call it is has nothing to give; another thread's is waited for.
