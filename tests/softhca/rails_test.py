@@ -294,7 +294,7 @@ class Rails(unittest.TestCase):
             "max_qp": self.start_run(devices(**full), [], [], others=devices()), "flaps": self.start_run(devices(), flaps, [])})
         for (name, rank), lines in warnings.items():
             with self.subTest(name, rank=rank):
-                # The end that lacks a queue pair warns, and its peer does not: at both ends the first to ask would win.
+                # The end that lacks a queue pair warns, and its peer does not.
                 lacks = name != "max_qp" or rank == 0
                 self.assertEqual(len(lines), 1 if lacks else 0, lines)
                 if lacks:
