@@ -36,5 +36,5 @@ def what_is_missing(build):
 def measuring_guest(build, mtu=1500):
     """One machine with one NIC, whose processors are steady, so that times can be compared."""
     use_kernel_of(build)
-    with cluster.Cluster(1, cluster.Network(mtu=mtu), Hardware(cmdline=STEADY)) as (guest,):
+    with cluster.Cluster(1, cluster.Network(mtu=mtu), Hardware(cpus_per_socket=2, cmdline=STEADY)) as (guest,):
         yield guest
