@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <optional>
 
 #include "plugin/config/topology_options.h"
+#include "transport/memory/system_facts.h"
 
 namespace gdr::plugin {
 namespace {
@@ -38,6 +40,9 @@ transport::ConnectionOptions connection_options(const config::Options& options) 
   }
   connection.flush_disabled = options.flush_disable;
   connection.failover = options.failover;
+  if (!transport::memory_lock_limit()) {
+    connection.connections_per_memory_check = std::numeric_limits<int>::max();
+  }
   return connection;
 }
 

@@ -34,7 +34,7 @@ Result<RailTables> RailMaker::make(EndRails rails, const Planner& plan, RailSpec
   Status spare{};
   const bool has_standby = !rails.standby.empty();  // although all of them may be left out below
   if (has_standby) {
-    spare = end_.watcher->room().check_spare_memory(*rails[0].hca, end_.options->spare_memory);
+    spare = end_.watcher->room().check_spare_memory(*rails[0].hca, *end_.options);
   }
   if (!spare) {
     // Nor with the tables for recoveries, where there is one rail alone.

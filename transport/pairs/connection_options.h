@@ -52,6 +52,9 @@ struct ConnectionOptions {
   // What has to be left of the memory that may be locked where a connection gets standby rails, in
   // bytes: for others, and for what it registers later. 0 is for tests.
   size_t spare_memory = size_t{6} << 20;
+  // For how many connections a check of that holds. With an unlimited memory lock, for all: a check
+  // pins the memory, which takes longer than the rest of a connection's set-up.
+  int connections_per_memory_check = 8;
   // The clock of the set-up. Only tests choose another.
   Now now = Clock::now;
   // Of each connection's work requests.

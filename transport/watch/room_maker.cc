@@ -15,8 +15,6 @@ namespace {
 constexpr std::chrono::milliseconds kRoomPatience{1000};
 constexpr std::chrono::milliseconds kRoomPatienceOfOne{100};
 constexpr std::chrono::milliseconds kRoomPause{10};
-// How many connections with standby rails are made before it is checked again what they leave.
-constexpr int kConnectionsPerCheck = 8;
 
 // How many standby pairs give way to one connection or buffer at most, and one more for so many
 // bytes of a buffer, which are fewer than a rail's pair and tables hold of the memory that may be
@@ -82,7 +80,8 @@ RoomOn RoomMaker::make_room(const HcaContext& hca, const std::string& lack, bool
 
 // Pages that nobody has used count as all others do once they are registered. What is lacking for
 // another reason than the limit is found by those who need it.
-Status RoomMaker::check_spare_memory(const HcaContext& hca, size_t bytes) {
+Status RoomMaker::check_spare_memory(const HcaContext& hca, const ConnectionOptions& options) {
+  const size_t bytes = options.spare_memory;
   if (bytes == 0 || memory_suffices_.fetch_sub(1) > 0) return {};
   const auto memory = hca.pages().allocate<std::byte>(bytes);
   const Result<verbs::UniqueMr> registered = register_block(hca, memory.get(), bytes);
@@ -93,7 +92,7 @@ Status RoomMaker::check_spare_memory(const HcaContext& hca, size_t bytes) {
                            hca.name() + " has shown",
                        ENOMEM);
   }
-  memory_suffices_ = kConnectionsPerCheck - 1;
+  memory_suffices_ = options.connections_per_memory_check - 1;
   return {};
 }
 

@@ -34,10 +34,10 @@ class RoomMaker {
   // on any, since something that another connection needs could not be created: `lack`, for a
   // warning. Waits for a second at most where the connections are busy.
   RoomOn make_room(const HcaContext& hca, const std::string& lack, bool waits, bool elsewhere);
-  // Checks that the process may lock so many bytes beside what connections with standby rails take,
-  // by a registration, at the first call, at each eighth, and again at the next after it has
-  // failed. The error is ENOMEM.
-  Status check_spare_memory(const HcaContext& hca, size_t bytes);
+  // Checks that the process may lock options.spare_memory beside what connections with standby
+  // rails take, by a registration, at the first call, after as many connections as the options have
+  // it, and again at the next after it has failed. The error is ENOMEM.
+  Status check_spare_memory(const HcaContext& hca, const ConnectionOptions& options);
 
  private:
   using Clock = PeerLink::Clock;
