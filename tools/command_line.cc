@@ -3,12 +3,15 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <memory>
 #include <span>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "tools/commands.h"
@@ -207,9 +210,11 @@ CLI::Validator positive_number() {
 
 CLI::Validator whole_number() {
   auto check = [](const std::string& text) -> std::string {
-    const bool is_whole =
-        !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
-    return is_whole ? "" : fmt::format("\"{}\" is not a whole number from 0 up", text);
+    uint64_t value = 0;
+    const char* const end = text.data() + text.size();
+    const auto [rest, error] = std::from_chars(text.data(), end, value);
+    const bool is_whole = error == std::errc() && rest == end;
+    return is_whole ? "" : fmt::format("\"{}\" is not a whole number below 2^64", text);
   };
   return CLI::Validator(check, "WHOLE");
 }

@@ -125,7 +125,7 @@ int exit_code_of(const Error& error) {
 doctor::Host host_of(const DoctorCommand& command) {
   if (!command.file.has_value()) {
     Result<doctor::Host> host = doctor::read_host(command.root);
-    if (!host) stop(kExitCouldNotRun, host.error().text);
+    if (!host) stop(exit_code_of(host.error()), host.error().text);
     return std::move(*host);
   }
   topo::InspectOptions options = command.options;

@@ -227,6 +227,7 @@ TEST(Perf, UnusableArguments_GiveTheirExitCodesAndWhatFits) {
       {{"perf", "all_reduce", "-n", "-1"}, 2, "--iters"},
       {{"perf", "all_reduce", "-f", "-1"}, 2, "--factor"},
       {{"perf", "all_reduce", "--seed", "-1"}, 2, "--seed"},
+      {{"perf", "all_reduce", "--seed", "18446744073709551616"}, 2, "below 2^64"},
       {{"perf", "all_reduce", "--rails", "99999999999"}, 2, "--rails: 99999999999 is not a number"},
       {{"perf", "sendrecv", "-w", "99999999999"}, 2, "--warmup"},
       {{"perf", "sendrecv", "-n", "99999999"}, 2, "Fix: add --test bw"},
