@@ -1,7 +1,8 @@
 // Passes messages through a plugin's network table over the software HCA, both ends in one thread,
 // so that a run repeats exactly. The sender is on the first device and the receiver on the second
-// one: the software HCA counts what each end asks of its own (`counters_file`). The script
-// `wire_cost` runs this program.
+// one: the software HCA counts what each end asks of its own (`counters_file`), which the script
+// `wire_cost` reads. `instructions` runs this program under callgrind, which collects in a function
+// of a given name: each entry of the table is called in one of its own.
 #include <algorithm>
 #include <climits>
 #include <cstddef>
@@ -9,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -17,10 +19,41 @@
 #include "tests/fakes/cuda/fake_driver.h"
 
 namespace {
+using gdr::abi::ncclResult_t;
 using gdr::bench::die;
 using gdr::bench::require;
 using gdr::tools::Net;
+using Call = std::function<ncclResult_t()>;
 
+struct Calls {
+  unsigned long isend = 0, irecv = 0, test_send = 0, test_recv = 0;
+};
+Calls g_calls;
+}  // namespace
+
+extern "C" {
+[[gnu::noinline]] ncclResult_t sender_isend(const Call& call) {
+  ++g_calls.isend;
+  return call();
+}
+[[gnu::noinline]] ncclResult_t sender_test(const Call& call) {
+  ++g_calls.test_send;
+  return call();
+}
+[[gnu::noinline]] ncclResult_t receiver_irecv(const Call& call) {
+  ++g_calls.irecv;
+  return call();
+}
+[[gnu::noinline]] ncclResult_t receiver_test(const Call& call) {
+  ++g_calls.test_recv;
+  return call();
+}
+// Before it callgrind forgets what it has collected.
+[[gnu::noinline]] void warmed_up() { g_calls = {}; }
+}
+
+namespace {
+constexpr size_t kWarmUp = 64;  // receives
 constexpr size_t kPage = size_t{64} << 10;
 constexpr int kMostGrouped = 8;
 
@@ -83,13 +116,14 @@ class Exchange {
 
   void run() {
     while (received_ < settings_.receives || sent_ < settings_.receives * grouped_) {
+      if (received_ == kWarmUp && posted_ == kWarmUp) warmed_up();
       while (posted_ < settings_.receives && posted_ - received_ < settings_.ahead && receive()) {
       }
       while (started_ < settings_.receives * grouped_ && started_ - sent_ < sends_.size() &&
              send()) {
       }
-      while (sent_ < started_ && test(sends_[sent_ % sends_.size()])) ++sent_;
-      while (received_ < posted_ && test(receives_[received_ % receives_.size()])) {
+      while (sent_ < started_ && test(sender_test, sends_[sent_ % sends_.size()])) ++sent_;
+      while (received_ < posted_ && test(receiver_test, receives_[received_ % receives_.size()])) {
         flush();
         ++received_;
       }
@@ -108,9 +142,11 @@ class Exchange {
       tags[i] = static_cast<int>(i);
     }
     void* request = nullptr;
-    require(receiver_.net->irecv(receiver_.comm, settings_.grouped, data, sizes, tags, handles,
-                                 phandles, &request),
-            "irecv");
+    const auto irecv = [&] {
+      return receiver_.net->irecv(receiver_.comm, settings_.grouped, data, sizes, tags, handles,
+                                  phandles, &request);
+    };
+    require(receiver_irecv(irecv), "irecv");
     if (request == nullptr) return false;
     receives_[posted_++ % receives_.size()] = request;
     return true;
@@ -122,18 +158,20 @@ class Exchange {
     if (!settings_.gpu && settings_.bytes >= sizeof(started_)) {
       std::memcpy(data, &started_, sizeof(started_));
     }
-    require(
-        sender_.net->isend(sender_.comm, data, settings_.bytes,
-                           static_cast<int>(started_ % grouped_), sender_.mr, nullptr, &request),
-        "isend");
+    const auto isend = [&] {
+      return sender_.net->isend(sender_.comm, data, settings_.bytes,
+                                static_cast<int>(started_ % grouped_), sender_.mr, nullptr,
+                                &request);
+    };
+    require(sender_isend(isend), "isend");
     if (request == nullptr) return false;
     sends_[started_++ % sends_.size()] = request;
     return true;
   }
 
-  bool test(void* request) {
+  bool test(ncclResult_t (*counted)(const Call&), void* request) {
     int done = 0, sizes[kMostGrouped] = {};
-    require(sender_.net->test(request, &done, sizes), "test");
+    require(counted([&] { return sender_.net->test(request, &done, sizes); }), "test");
     return done != 0;
   }
 
@@ -152,7 +190,7 @@ class Exchange {
     require(
         receiver_.net->iflush(receiver_.comm, settings_.grouped, data, sizes, handles, &request),
         "iflush");
-    while (request != nullptr && !test(request)) {
+    while (request != nullptr && !test(receiver_test, request)) {
     }
   }
 
@@ -180,7 +218,7 @@ class Exchange {
 
 Settings read(int argc, char** argv) {
   if (argc != 8) {
-    die("usage: wire_cost_driver PLUGIN_FILE newest|TABLE_VERSION BYTES GROUPED RECEIVES AHEAD "
+    die("usage: messages_driver PLUGIN_FILE newest|TABLE_VERSION BYTES GROUPED RECEIVES AHEAD "
         "host|gpu");
   }
   Settings settings = {};
@@ -212,6 +250,7 @@ int main(int argc, char** argv) {
   for (End* end : {&sender, &receiver}) require(net.dereg_mr(end->comm, end->mr), "deregMr");
   gdr::bench::disconnect(net, pair);
   require(net.finalize(context), "finalize");
-  std::printf("%s, table %d\n", net.name(), net.version());
+  std::printf("{\"isend\": %lu, \"irecv\": %lu, \"test_send\": %lu, \"test_recv\": %lu}\n",
+              g_calls.isend, g_calls.irecv, g_calls.test_send, g_calls.test_recv);
   return 0;
 }
