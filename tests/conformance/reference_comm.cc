@@ -1,16 +1,30 @@
 #include "tests/conformance/reference_comm.h"
 
+#include <poll.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <climits>
+#include <cstring>
 
 #include "tests/conformance/defect.h"
 
 namespace gdr::reference {
 namespace {
 constexpr int64_t kPluginId = 0x52660001;  // names the layout of the data, of which there is none
+
+constexpr int kLongMs = 3000;  // duration of a call with a blocking defect
+
+UniqueFd local_socket() {
+  return UniqueFd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+}
+
+void wait_until_readable(const UniqueFd& fd) {
+  pollfd wait{fd.get(), POLLIN, 0};
+  poll(&wait, 1, kLongMs);
+}
 
 bool is_optional(const void* request) {
   return reinterpret_cast<uintptr_t>(request) == abi::kOptionalReceiveCompletion;
@@ -38,29 +52,33 @@ void Event::stop() {
 }
 
 Comm::~Comm() {
-  // With unread bytes, the close would become a reset, and the peer would lose data that is still
-  // in transit.
+  // With unread packets, the close would become a reset, which the peer would find before data that
+  // is still in transit.
   char rest[4096];
   while (recv(fd_.get(), rest, sizeof(rest), MSG_DONTWAIT) > 0) {
   }
   if (has_defect("leaks_descriptors")) fd_.release();
 }
 
-size_t Comm::read_some(void* into, size_t bytes) {
-  if (broken_ || bytes == 0) return 0;
-  ssize_t got = recv(fd_.get(), into, bytes, MSG_DONTWAIT);
-  if (got > 0) return static_cast<size_t>(got);
+bool Comm::read_packet(void* into, size_t room, size_t* bytes) {
+  if (broken_) return false;
+  ssize_t got = recv(fd_.get(), into, room, MSG_DONTWAIT);
+  if (bytes != nullptr && got > 0) *bytes = static_cast<size_t>(got);
+  if (got > 0) return true;
   bool closed = got == 0 || (errno != EAGAIN && errno != EINTR);
   if (closed && !has_defect("ignores_death")) broken_ = true;
-  return 0;
+  return false;
 }
 
-size_t Comm::write_some(const void* from, size_t bytes) {
-  if (broken_ || bytes == 0) return 0;
-  ssize_t sent = send(fd_.get(), from, bytes, MSG_DONTWAIT | MSG_NOSIGNAL);
-  if (sent >= 0) return static_cast<size_t>(sent);
+bool Comm::write_packet(void* from, size_t bytes, char* more, size_t more_bytes) {
+  if (broken_) return false;
+  iovec parts[] = {{from, bytes}, {more, more_bytes}};
+  msghdr packet{};
+  packet.msg_iov = parts;
+  packet.msg_iovlen = std::size(parts);
+  if (sendmsg(fd_.get(), &packet, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) return true;
   if (errno != EAGAIN && errno != EINTR && !has_defect("ignores_death")) broken_ = true;
-  return 0;
+  return false;
 }
 
 Request* Comm::add_request() {
@@ -87,16 +105,20 @@ abi::ncclResult_t Comm::test(Request* request, int* done, int* sizes) {
   return abi::ncclSuccess;
 }
 
-void SendComm::read_clear_to_send() {
-  for (;;) {
-    auto* into = reinterpret_cast<char*>(&partial_) + partial_bytes_;
-    size_t got = read_some(into, sizeof(partial_) - partial_bytes_);
-    partial_bytes_ += got;
-    if (got == 0) return;
-    if (partial_bytes_ < sizeof(partial_)) continue;
-    clears_.push_back(Waiting{partial_, {}, partial_.buffers});
-    partial_bytes_ = 0;
-  }
+SendComm* SendComm::start(const Handle& handle) {
+  UniqueFd fd = local_socket();
+  sockaddr_un name{AF_UNIX, {}};
+  std::copy(handle.name.begin(), handle.name.end(), name.sun_path);
+  const socklen_t length = offsetof(sockaddr_un, sun_path) + handle.name.size();
+  if (connect(fd.get(), reinterpret_cast<sockaddr*>(&name), length) != 0) return nullptr;
+  return new SendComm(std::move(fd));
+}
+
+abi::ncclResult_t SendComm::step(bool* is_welcome) {
+  if (has_defect("blocking_connect")) wait_until_readable(fd_);
+  char welcome = 0;
+  *is_welcome = read_packet(&welcome, 1);
+  return broken_ ? abi::ncclRemoteError : abi::ncclSuccess;
 }
 
 abi::ncclResult_t SendComm::isend(void* data, size_t bytes, int tag, void* phandle,
@@ -121,7 +143,7 @@ abi::ncclResult_t SendComm::isend(void* data, size_t bytes, int tag, void* phand
   waiting.taken[slot] = true;
   Request* made = add_request();
   uint64_t sent = has_defect("wraps_size") ? static_cast<uint32_t>(bytes) : bytes;
-  made->header = DataHeader{waiting.clear.sequence, slot, sent};
+  made->header = DataHeader{waiting.clear.sequence, slot, sent, 0};
   made->data[0] = static_cast<char*>(data);
   made->sizes[0] = bytes;
   made->events[0].start(phandle);
@@ -133,19 +155,19 @@ abi::ncclResult_t SendComm::isend(void* data, size_t bytes, int tag, void* phand
 
 // Returns true when the whole message has been written to the socket.
 bool SendComm::write_message(Request& request) {
-  if (request.moved < sizeof(DataHeader)) {
-    const auto* from = reinterpret_cast<const char*>(&request.header) + request.moved;
-    request.moved += write_some(from, sizeof(DataHeader) - request.moved);
-    if (request.moved < sizeof(DataHeader)) return false;
-  }
-  size_t total = sizeof(DataHeader) + request.header.bytes;
-  size_t at = request.moved - sizeof(DataHeader);
-  request.moved += write_some(request.data[0] + at, total - request.moved);
-  return request.moved == total;
+  DataHeader& header = request.header;
+  do {
+    const size_t part = std::min(header.bytes - header.offset, sizeof(Packet::data));
+    char* from = request.data[0] + header.offset;
+    if (!write_packet(&header, sizeof(header), from, part)) return false;
+    header.offset += part;
+  } while (header.offset < header.bytes);
+  return true;
 }
 
 void SendComm::progress() {
-  read_clear_to_send();
+  ClearToSend clear;
+  while (read_packet(&clear, sizeof(clear))) clears_.push_back({clear, {}, clear.buffers});
   for (const auto& request : requests_) {
     if (request->done) continue;
     if (!write_message(*request)) return;
@@ -178,51 +200,63 @@ abi::ncclResult_t RecvComm::irecv(int n, void** data, const size_t* sizes, const
     if (phandles != nullptr) made->events[i].start(phandles[i]);
   }
   made->optional = is_optional(*request);
-  out_.append(reinterpret_cast<const char*>(&clear), sizeof(clear));
+  out_.push_back(clear);
   progress();
   *request = made;
   return abi::ncclSuccess;
 }
 
-// Returns true when a header has been read and its buffer is known.
-bool RecvComm::read_header() {
-  if (filling_ != nullptr) return true;
-  auto* into = reinterpret_cast<char*>(&header_) + header_bytes_;
-  header_bytes_ += read_some(into, sizeof(header_) - header_bytes_);
-  if (header_bytes_ < sizeof(header_)) return false;
-  header_bytes_ = 0;
-  payload_bytes_ = 0;
-  auto found = std::find_if(requests_.begin(), requests_.end(), [this](const auto& each) {
-    return each->sequence == header_.sequence && !each->done;
+// Copies a packet's bytes into the buffer of their message.
+void RecvComm::take(size_t bytes) {
+  const DataHeader& header = packet_.header;
+  auto found = std::find_if(requests_.begin(), requests_.end(), [&](const auto& each) {
+    return each->sequence == header.sequence && !each->done;
   });
-  if (found == requests_.end() || header_.slot >= (*found)->buffers ||
-      header_.bytes > (*found)->room[header_.slot]) {
+  if (found == requests_.end() || header.slot >= (*found)->buffers ||
+      header.bytes > (*found)->room[header.slot] || header.offset + bytes > header.bytes) {
     broken_ = true;  // the peer violates the protocol
-    return false;
+    return;
   }
-  filling_ = found->get();
-  return true;
-}
-
-// Returns true when the message is complete.
-bool RecvComm::read_payload() {
-  char* at = filling_->data[header_.slot] + payload_bytes_;
-  payload_bytes_ += read_some(at, header_.bytes - payload_bytes_);
-  if (payload_bytes_ < header_.bytes) return false;
-  char* end = filling_->data[header_.slot] + header_.bytes;
+  Request& request = **found;
+  char* at = request.data[header.slot] + header.offset;
+  std::copy_n(packet_.data.data(), bytes, at);
+  if (header.offset + bytes < header.bytes) return;
+  char* end = at + bytes;
   if (has_defect("writes_past_end")) *end = 'x';
-  if (has_defect("corrupts_large") && header_.bytes > (4u << 20)) end[-1] ^= 1;
-  filling_->sizes[header_.slot] = header_.bytes;
-  bool lost = has_defect("loses_empty") && header_.bytes == 0;
-  if (!lost && --filling_->left == 0) filling_->done = true;
-  filling_ = nullptr;
-  return true;
+  if (has_defect("corrupts_large") && header.bytes > (4u << 20)) end[-1] ^= 1;
+  request.sizes[header.slot] = header.bytes;
+  bool lost = has_defect("loses_empty") && header.bytes == 0;
+  if (!lost && --request.left == 0) request.done = true;
 }
 
 void RecvComm::progress() {
-  out_.erase(0, write_some(out_.data(), out_.size()));
-  while (read_header() && read_payload()) {
+  while (!out_.empty() && write_packet(&out_.front(), sizeof(ClearToSend))) out_.pop_front();
+  size_t bytes = 0;
+  while (read_packet(&packet_, sizeof(packet_), &bytes)) take(bytes - sizeof(DataHeader));
+}
+
+ListenComm* ListenComm::open(Handle* handle) {
+  auto made = std::make_unique<ListenComm>();
+  made->fd_ = local_socket();
+  sockaddr_un name{AF_UNIX, {}};
+  socklen_t length = sizeof(name);
+  auto* address = reinterpret_cast<sockaddr*>(&name);
+  // A name of no bytes makes the kernel choose one.
+  if (bind(made->fd_.get(), address, sizeof(sa_family_t)) != 0 ||
+      ::listen(made->fd_.get(), 1024) != 0 || getsockname(made->fd_.get(), address, &length) != 0) {
+    return nullptr;
   }
+  std::copy_n(name.sun_path, handle->name.size(), handle->name.begin());
+  return made.release();
+}
+
+abi::ncclResult_t ListenComm::accept(RecvComm** comm) {
+  if (has_defect("blocking_accept")) wait_until_readable(fd_);
+  UniqueFd fd(accept4(fd_.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  if (!fd.valid()) return abi::ncclSuccess;
+  send(fd.get(), "w", 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+  *comm = new RecvComm(std::move(fd));
+  return abi::ncclSuccess;
 }
 
 }  // namespace gdr::reference

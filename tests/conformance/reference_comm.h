@@ -1,6 +1,6 @@
-// Connections of the reference plugin: one non-blocking TCP socket each. The receiver announces
-// each receive by a clear-to-send, and the sender answers with one frame per buffer, so that a
-// buffer exists for all data that arrives.
+// Connections of the reference plugin: one local socket each, which keeps packets apart. The
+// receiver announces each receive by a clear-to-send, and the sender answers with the packets of a
+// message per buffer, so that a buffer exists for all data that arrives.
 #pragma once
 
 #include <array>
@@ -8,8 +8,6 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
-#include <string>
-#include <vector>
 
 #include "base/unique_fd.h"
 #include "plugin/abi/nccl_types.h"
@@ -24,11 +22,17 @@ struct ClearToSend {
   std::array<int32_t, abi::kMaxRecvs> tags{};
 };
 
-// Sender to receiver, before each message's bytes.
+// Sender to receiver, before the bytes of each packet of a message.
 struct DataHeader {
   uint32_t sequence = 0;
   uint32_t slot = 0;
-  uint64_t bytes = 0;
+  uint64_t bytes = 0;   // of the message
+  uint64_t offset = 0;  // of the packet's bytes in it
+};
+
+struct Packet {
+  DataHeader header;
+  std::array<char, 128 << 10> data;
 };
 
 // The callback of the last init; null before v10. A process has one profiler.
@@ -56,9 +60,7 @@ struct Request {
   Comm* comm = nullptr;
   bool done = false;
   uint32_t sequence = 0;
-  // Of a send: header, and bytes of header and payload that have been written.
-  DataHeader header;
-  size_t moved = 0;
+  DataHeader header;  // of a send: that of the next packet
   // Of a receive: buffers that are not filled yet.
   uint32_t left = 0;
   uint32_t buffers = 1;
@@ -68,6 +70,13 @@ struct Request {
   std::array<Event, abi::kMaxRecvs> events;
   bool optional = false;  // NCCL does not need the completion of this receive
 };
+
+// The contents of the handle. The connecting side keeps its state there between calls.
+struct Handle {
+  std::array<char, 6> name{};  // which the kernel has given the listening socket
+  class SendComm* connecting = nullptr;
+};
+static_assert(sizeof(Handle) <= abi::kHandleMaxBytes);
 
 // The part that sending and receiving ends share: the socket, the requests and the error state.
 class Comm {
@@ -80,9 +89,9 @@ class Comm {
   abi::ncclResult_t test(Request* request, int* done, int* sizes);
 
  protected:
-  // Return the number of bytes, or 0 when the socket would block. A dead peer sets broken_.
-  size_t read_some(void* into, size_t bytes);
-  size_t write_some(const void* from, size_t bytes);
+  // Return false when the socket would block. A dead peer sets broken_.
+  bool read_packet(void* into, size_t room, size_t* bytes = nullptr);
+  bool write_packet(void* from, size_t bytes, char* more = nullptr, size_t more_bytes = 0);
   Request* add_request();
 
   UniqueFd fd_;
@@ -93,6 +102,10 @@ class Comm {
 class SendComm : public Comm {
  public:
   using Comm::Comm;
+  // Connects; null where nobody listens.
+  static SendComm* start(const Handle& handle);
+  // Waits for one byte of welcome.
+  abi::ncclResult_t step(bool* is_welcome);
   abi::ncclResult_t isend(void* data, size_t bytes, int tag, void* phandle, void** request);
   void progress() override;
 
@@ -102,12 +115,9 @@ class SendComm : public Comm {
     std::array<bool, abi::kMaxRecvs> taken{};
     uint32_t left = 0;
   };
-  void read_clear_to_send();
   bool write_message(Request& request);
 
   std::deque<Waiting> clears_;
-  ClearToSend partial_;
-  size_t partial_bytes_ = 0;
 };
 
 class RecvComm : public Comm {
@@ -118,15 +128,20 @@ class RecvComm : public Comm {
   void progress() override;
 
  private:
-  bool read_header();
-  bool read_payload();
+  void take(size_t bytes);
 
   uint32_t next_sequence_ = 0;
-  std::string out_;  // clear-to-sends that are not written yet
-  DataHeader header_;
-  size_t header_bytes_ = 0;
-  Request* filling_ = nullptr;
-  size_t payload_bytes_ = 0;
+  std::deque<ClearToSend> out_;  // that are not written yet
+  Packet packet_;
+};
+
+class ListenComm {
+ public:
+  static ListenComm* open(Handle* handle);
+  abi::ncclResult_t accept(RecvComm** comm);
+
+ private:
+  UniqueFd fd_;
 };
 
 }  // namespace gdr::reference

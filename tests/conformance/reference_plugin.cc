@@ -1,5 +1,5 @@
-// A small network plugin over TCP, for tests of the tools that drive plugins. It is correct unless
-// REFERENCE_PLUGIN_DEFECT selects a defect (defect.h).
+// A small network plugin over local sockets, for tests of the tools that drive plugins. It is
+// correct unless REFERENCE_PLUGIN_DEFECT selects a defect (defect.h).
 #include <unistd.h>
 
 #include <chrono>
@@ -7,10 +7,11 @@
 #include <memory>
 #include <mutex>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tests/conformance/defect.h"
-#include "tests/conformance/reference_listen.h"
+#include "tests/conformance/reference_comm.h"
 #include "tests/conformance/reference_net.h"
 
 namespace gdr::reference {
@@ -57,7 +58,7 @@ ncclResult_t init(void** context, uint64_t, Config* config, abi::ncclDebugLogger
                   abi::ncclProfilerCallback_t profiler) {
   constexpr unsigned long kInit = 0x1;
   if (g_inits++ > 0 && has_defect("not_again")) return abi::ncclInternalError;
-  log(abi::kLogInfo, kInit, __FILE__, __LINE__, "NET/Reference : devices over TCP");
+  log(abi::kLogInfo, kInit, __FILE__, __LINE__, "NET/Reference : devices over local sockets");
   if (has_defect("logs_badly")) log_badly(log);
   if (has_defect("leaves_thread")) start_thread();
   g_profiler = profiler;
@@ -105,17 +106,16 @@ ncclResult_t connect(void* context, int dev, void* opaque, void** comm) {
   Handle handle;
   std::memcpy(&handle, opaque, sizeof(handle));
   if (handle.connecting == nullptr) {
-    handle.connecting = Connecting::start(handle);
+    handle.connecting = SendComm::start(handle);
     if (handle.connecting == nullptr) return abi::ncclRemoteError;
     std::memcpy(opaque, &handle, sizeof(handle));
   }
-  SendComm* made = nullptr;
-  ncclResult_t result = handle.connecting->step(&made);
-  if (made == nullptr && result == abi::ncclSuccess) return result;
-  delete handle.connecting;
-  handle.connecting = nullptr;
+  bool is_welcome = false;
+  ncclResult_t result = handle.connecting->step(&is_welcome);
+  if (!is_welcome && result == abi::ncclSuccess) return result;
+  std::unique_ptr<Comm> made(std::exchange(handle.connecting, nullptr));
   std::memcpy(opaque, &handle, sizeof(handle));
-  *comm = static_cast<Comm*>(made);
+  if (is_welcome) *comm = made.release();
   return result;
 }
 
