@@ -40,45 +40,26 @@ thread_local bool g_is_other = true;  // of a thread that is not the test's
 bool runs_out(long* left) { return *left >= 0 && (*left)-- == 0; }
 
 void* allocate(size_t bytes, size_t alignment) {
-  if (runs_out(&g_allocations_left)) return nullptr;
+  if (runs_out(&g_allocations_left)) throw std::bad_alloc();
   if (g_others_starve && g_is_other) {
     ++g_starved;
-    return nullptr;
+    throw std::bad_alloc();
   }
   void* memory = nullptr;
-  return posix_memalign(&memory, std::max(alignment, sizeof(void*)), std::max<size_t>(bytes, 1)) ==
-                 0
-             ? memory
-             : nullptr;
-}
-
-void* allocate_or_throw(size_t bytes, size_t alignment) {
-  void* memory = allocate(bytes, alignment);
-  if (memory == nullptr) throw std::bad_alloc();
+  if (posix_memalign(&memory, alignment, std::max<size_t>(bytes, 1)) != 0) throw std::bad_alloc();
   return memory;
 }
 
 }  // namespace
 
-void* operator new(size_t bytes) { return allocate_or_throw(bytes, alignof(std::max_align_t)); }
-void* operator new[](size_t bytes) { return allocate_or_throw(bytes, alignof(std::max_align_t)); }
+// The library's other forms call these.
+void* operator new(size_t bytes) { return allocate(bytes, alignof(std::max_align_t)); }
 void* operator new(size_t bytes, std::align_val_t alignment) {
-  return allocate_or_throw(bytes, static_cast<size_t>(alignment));
-}
-void* operator new[](size_t bytes, std::align_val_t alignment) {
-  return allocate_or_throw(bytes, static_cast<size_t>(alignment));
-}
-void* operator new(size_t bytes, const std::nothrow_t&) noexcept {
-  return allocate(bytes, alignof(std::max_align_t));
+  return allocate(bytes, static_cast<size_t>(alignment));
 }
 void operator delete(void* memory) noexcept { std::free(memory); }
-void operator delete[](void* memory) noexcept { std::free(memory); }
 void operator delete(void* memory, size_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, size_t) noexcept { std::free(memory); }
 void operator delete(void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, std::align_val_t) noexcept { std::free(memory); }
-void operator delete(void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
-void operator delete[](void* memory, size_t, std::align_val_t) noexcept { std::free(memory); }
 
 // The runtime's std::thread calls this one.
 extern "C" __attribute__((visibility("default"))) int pthread_create(
