@@ -133,37 +133,37 @@ def run_command(*command, folder=None):
     return subprocess.run(command, cwd=folder, check=False, capture_output=True, text=True)
 
 
-def installed_version(call=run_command):
+def installed_version():
     """The version of the installed package, or None."""
-    done = call("dpkg-query", "-W", "-f", "${db:Status-Status} ${Version}", PACKAGE)
+    done = run_command("dpkg-query", "-W", "-f", "${db:Status-Status} ${Version}", PACKAGE)
     fields = done.stdout.split()
     return fields[1] if done.returncode == 0 and fields[:1] == ["installed"] else None
 
 
-def download(folder, version, call=run_command):
+def download(folder, version):
     """Downloads the package of that version, or else apt's newest, into the folder."""
     apt = ["apt-get", "-q", "-o", "Acquire::Retries=3", "download"]
     if version is not None:
-        done = call(*apt, f"{PACKAGE}={version}", folder=folder)
+        done = run_command(*apt, f"{PACKAGE}={version}", folder=folder)
         if done.returncode == 0:
             return
         print(f"{PACKAGE} {version} is installed, but cannot be downloaded: {done.stderr.strip()}\n"
               f"The tests are taken from apt's newest {PACKAGE} and may not fit the installed module. "
               f"Fix: apt-get update; apt-get install {PACKAGE}")
-    done = call(*apt, PACKAGE, folder=folder)
+    done = run_command(*apt, PACKAGE, folder=folder)
     if done.returncode != 0:
         sys.exit(f"apt-get download {PACKAGE} failed: {done.stderr.strip()}")
 
 
-def fetch(folder, call=run_command):
+def fetch(folder):
     folder = pathlib.Path(folder)
-    version = installed_version(call)
+    version = installed_version()
     fetched_for = folder / "installed-version"  # when the folder was filled
     if find_suite([folder]) is not None and fetched_for.exists() and \
             fetched_for.read_text(encoding="ascii") == str(version):
         return
     folder.mkdir(parents=True, exist_ok=True)
-    download(folder, version, call)
+    download(folder, version)
     shutil.rmtree(folder / SUITE, ignore_errors=True)  # of another version
     for package in folder.glob("*.deb"):
         subprocess.run(["dpkg", "-x", str(package), str(folder)], check=True)
