@@ -2,7 +2,7 @@
 """Checks a page of metrics in Prometheus' text format, version 0.0.4: check_page.py FILE
 
 The parser of Debian's python3-prometheus-client reads it, as a collector does. It is lenient, so what a
-collector refuses, and the rules of `promtool check metrics` about names, are checked here.
+collector refuses is checked here.
 
 Exit status: 0 nothing to object to, 1 objections, one in each line; 77 the parser is not installed.
 """
@@ -17,19 +17,6 @@ except ImportError:
     parser = None
 
 _SKIPPED = 77
-# A unit has its full name, and is the base unit: seconds, bytes, ratio and so on.
-_OTHER_UNIT = re.compile(r"(?:pico|nano|micro|milli|kilo|mega|giga|tera|kibi|mebi|gibi)(?:seconds?|bytes?)|minutes?|"
-                         r"hours?|days?|bits?|percent|s|ms|us|ns|sec|b|kb|mb|gb|tb")
-
-
-def _of_name(name, kind):
-    if not re.fullmatch("[a-z][a-z0-9_]*", name):
-        yield "the name is not in snake_case"
-    if name.endswith("_total") != (kind == "counter"):
-        yield "_total is the end of counters, and of nothing else"
-    for word in name.split("_"):
-        if _OTHER_UNIT.fullmatch(word):
-            yield f"{word} is no base unit"
 
 
 def _of_comments(text):
@@ -53,13 +40,12 @@ def objections(text):
         return found + [f"prometheus_client cannot read it: {error}"]
     found += _of_comments(text)
     for name, kind in re.findall(r"(?m)^# TYPE (\S+) (\S+)$", text):
-        found += [f"{name}: {what}" for what in _of_name(name, kind)]
+        if name.endswith("_total") != (kind == "counter"):
+            found.append(f"{name}: _total is the end of counters, and of nothing else")
     series = collections.Counter()
     for family in families:
         for sample in family.samples:
             series[sample.name, tuple(sorted(sample.labels.items()))] += 1
-            found += [f"{sample.name}: label {label} is not in snake_case, or reserved" for label in sample.labels
-                      if not re.fullmatch("[a-z][a-z0-9_]*", label) or label in ("le", "quantile")]
     found += [f"{name}: the series is there twice" for (name, _), count in series.items() if count > 1]
     return found if series else [*found, "no sample"]
 
