@@ -24,15 +24,10 @@ struct TopoCommand {
   bool json = false;
   bool nccl_xml = false;
   bool grouped = false;
-  std::string svg;
 };
 
 // Stops where options contradict each other.
 void check_conflicts(const TopoCommand& command) {
-  if (command.svg == "-" && (command.json || command.nccl_xml)) {
-    stop(kExitUsage,
-         "--svg - prints only the picture: give --svg a file, or leave out the other format");
-  }
   if (command.sources.size() > 1) {
     stop(kExitUsage,
          "--from takes one machine. For several: "
@@ -46,17 +41,15 @@ void check_conflicts(const TopoCommand& command) {
 View view_of(const TopoCommand& command) {
   if (command.json) return View::kJson;
   if (command.nccl_xml) return command.grouped ? View::kGroupedNcclXml : View::kNcclXml;
-  return command.svg == "-" ? View::kSvg : View::kMatrix;
+  return View::kMatrix;
 }
 
 void run(const TopoCommand& command) {
   check_conflicts(command);
   topo::InspectOptions options = command.options;
   options.from = command.sources[0];
-  const bool with_picture = !command.svg.empty() && command.svg != "-";
-  const Outcome outcome = topo::show(options, view_of(command), with_picture);
+  const Outcome outcome = topo::show(options, view_of(command));
   std::fputs(outcome.diagnostics.c_str(), stderr);
-  if (!outcome.picture.empty()) write_output(command.svg, outcome.picture);
   print_now(outcome.results);
   if (outcome.exit_code != kExitOk) throw CLI::RuntimeError(outcome.exit_code);
 }
@@ -76,9 +69,6 @@ void add_input(CLI::App* sub, TopoCommand* command) {
 void add_output(CLI::App* sub, TopoCommand* command) {
   const char* group = "Output (in place of the matrix)";
   CLI::Option* json = sub->add_flag("--json", command->json, "Print JSON")->group(group);
-  sub->add_option("--svg", command->svg, "Write a picture to this file; -: to stdout alone")
-      ->type_name("FILE")
-      ->group(group);
   CLI::Option* xml =
       sub->add_flag("--nccl-xml", command->nccl_xml, "Print a file for NCCL_TOPO_FILE")
           ->group(group)
@@ -95,7 +85,7 @@ void add_topo_command(CLI::App& app) {
   auto command = std::make_shared<TopoCommand>();
   CLI::App* sub = app.add_subcommand(
       "topo", "Show GPUs, HCAs, the paths between them, rails, and where GPUDirect is possible");
-  add_footer(sub, "nccl-gdr topo --from node17.xml --svg rails.svg", usual_statuses(""));
+  add_footer(sub, "nccl-gdr topo --from node17.xml", usual_statuses(""));
   add_input(sub, command.get());
   add_output(sub, command.get());
   sub->add_option(

@@ -21,7 +21,7 @@ _CASES = [
     (["perf", "sendrecv", "--no"], {"--no-check"}),
     (["doctor", "--li"], {"--list"}),
     (["doctor", "--root", "/", "--li"], {"--list"}),
-    (["topo", "--svg", ""], set()),  # a file
+    (["topo", "--from", ""], set()),  # a file
     (["topo", ""], set()),
     (["unknown", "--"], set()),
     (["with-softhca", "--fol"], {"--folder"}),

@@ -101,7 +101,7 @@ class Commands(unittest.TestCase):
             self.see(f"{name}, folder", self.start([*words, f"{side}folder"]), status, "folder")
 
     def test_Value_ThatIsEmptyIsAUsageError(self):
-        for name, option in (("topo", "--from"), ("topo", "--svg"), ("doctor", "--expect"), ("with-softhca", "--config"),
+        for name, option in (("topo", "--from"), ("doctor", "--expect"), ("with-softhca", "--config"),
                              ("conformance", "--json"), ("perf sendrecv", "--json"), ("perf all_reduce", "--json")):
             process = self.start([*COMMANDS[name][0], option, ""])
             self.see(f"{name}, {option} ''", process, USAGE, f"{option}: the value is empty. Fix: ")

@@ -3,8 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <cstdlib>
+#include <optional>
 
 #include "topology/cpu_mask.h"
 
@@ -40,6 +39,18 @@ bool is_printable(std::string_view character) {
   return first >= 0x20 && first != 0x7f;
 }
 
+// Returns the number of a GPU's NVLinks (of AMD: xGMI links) to a kind of target, or to one GPU; 0
+// where it is unknown, and nothing where there are none.
+std::optional<int> links_to(const Gpu& from, NvLink::To to, const Bdf* gpu = nullptr) {
+  std::optional<int> count;
+  for (const NvLink& link : from.nvlinks) {
+    if (link.to == to && (gpu == nullptr || link.gpu == *gpu)) {
+      count = count.value_or(0) + link.count;
+    }
+  }
+  return count;
+}
+
 std::string nvlink_text(const Gpu& a, const Gpu& b) {
   // A source may state a link at one end only.
   std::optional<int> count =
@@ -56,18 +67,6 @@ bool makes_gpu_links(uint16_t vendor) {
   constexpr uint16_t kAmd = 0x1002;
   return vendor == kNvidia || vendor == kAmd || vendor == 0;
 }
-
-RailPair make_pair(const RailDecision& decision, size_t gpu, size_t rail) {
-  size_t hca = decision.plan.rails[rail].port.hca;
-  Verdicts verdicts = verdicts_between(decision, gpu, hca);
-  return {gpu, rail, gpu_hca_text(decision, gpu, hca),
-          verdicts.send.direct && verdicts.receive.direct};
-}
-
-// Neighbours in the list differ in hue or lightness, since neighbouring rails lie side by side.
-constexpr std::array<const char*, 16> kPalette = {
-    "#4363d8", "#f58231", "#3cb44b", "#911eb4", "#42d4f4", "#e6194b", "#ffd319", "#7a4a1e",
-    "#f032e6", "#469990", "#bfef45", "#000075", "#ff9ebb", "#808000", "#b59bf2", "#800000"};
 
 }  // namespace
 
@@ -142,16 +141,6 @@ std::string host_bridge_text(const Machine& machine, int host_bridge) {
   return fmt::format("{:04x}:{:02x}", bridge.domain, bridge.bus);
 }
 
-std::optional<int> links_to(const Gpu& from, NvLink::To to, const Bdf* gpu) {
-  std::optional<int> count;
-  for (const NvLink& link : from.nvlinks) {
-    if (link.to == to && (gpu == nullptr || link.gpu == *gpu)) {
-      count = count.value_or(0) + link.count;
-    }
-  }
-  return count;
-}
-
 bool gpu_links_known(const Machine& machine, size_t gpu) {
   const Gpu& one = machine.gpus[gpu];
   return machine.gpu_links_known || !one.nvlinks.empty() || one.c2c_links > 0;
@@ -196,50 +185,12 @@ std::vector<size_t> gpus_of_rail(const RailPlan& plan, size_t rail) {
   return gpus;
 }
 
-std::vector<RailPair> rail_pairs(const RailDecision& decision) {
-  std::vector<RailPair> pairs;
-  for (size_t rail = 0; rail < decision.plan.rails.size(); ++rail) {
-    for (size_t gpu : gpus_of_rail(decision.plan, rail))
-      pairs.push_back(make_pair(decision, gpu, rail));
-  }
-  return pairs;
-}
-
-std::string gpu_colour(const RailPlan& plan, size_t gpu) {
-  const std::vector<int>& rails = plan.gpus[gpu].rails;
-  return rails.empty() ? kGrey : rail_colour(rails.front());
-}
-
-std::string hca_colour(const RailDecision& decision, size_t hca) {
-  for (size_t port = 0; port < decision.machine.hcas[hca].ports.size(); ++port) {
-    int rail = rail_of(decision.plan, PortRef{static_cast<int>(hca), static_cast<int>(port)});
-    if (rail >= 0) return rail_colour(rail);
-  }
-  return kGrey;
-}
-
 std::string rail_numbers(const RailPlan& plan, size_t gpu) {
   std::string text;
   for (const Rail* rail : plan.rails_of(gpu)) {
     text += fmt::format("{}{}", text.empty() ? "" : ", ", rail->id);
   }
   return text;
-}
-
-std::string gpu_rails_text(const RailPlan& plan, size_t gpu) {
-  size_t count = plan.gpus[gpu].rails.size();
-  if (count == 0) return "no rail";
-  return (count > 1 ? "rails " : "rail ") + rail_numbers(plan, gpu);
-}
-
-std::string rail_colour(size_t rail_position) { return kPalette[rail_position % kPalette.size()]; }
-
-const char* text_colour_on(const std::string& colour) {
-  long rgb = std::strtol(colour.c_str() + 1, nullptr, 16);
-  double luma = 0.299 * static_cast<double>((rgb >> 16) & 0xff) +
-                0.587 * static_cast<double>((rgb >> 8) & 0xff) +
-                0.114 * static_cast<double>(rgb & 0xff);
-  return luma > 140 ? "#000000" : "#ffffff";
 }
 
 std::string choice_text(const RailDecision& decision, size_t gpu) {

@@ -1,4 +1,4 @@
-// Names, numbers, colours and verdicts as all renderers of this folder show them.
+// Names, numbers and verdicts as all renderers of this folder show them.
 #pragma once
 
 #include <cstddef>
@@ -57,9 +57,6 @@ std::string address_text(const Hca& hca);  // "0000:3b:00.0"; "N/A" for an HCA w
 // Domain and root bus, "0000:17"; "" for -1.
 std::string host_bridge_text(const Machine& machine, int host_bridge);
 
-// Returns the number of a GPU's NVLinks (of AMD: xGMI links) to a kind of target, or to one GPU; 0
-// where it is unknown, and nothing where there are none.
-std::optional<int> links_to(const Gpu& from, NvLink::To to, const Bdf* gpu = nullptr);
 // Whether the GPU's NVLinks and C2C links are all that it has.
 bool gpu_links_known(const Machine& machine, size_t gpu);
 // Whether two GPUs may have NVLinks (of AMD: xGMI links) that the source does not state. The class
@@ -77,29 +74,6 @@ std::vector<size_t> gpus_of_rail(const RailPlan& plan, size_t rail);
 
 // Returns the numbers of a GPU's rails, as users see them: "0, 1"; "" for none.
 std::string rail_numbers(const RailPlan& plan, size_t gpu);
-// Returns "rail 0", "rails 0, 1" or "no rail".
-std::string gpu_rails_text(const RailPlan& plan, size_t gpu);
-
-// A GPU and one of its rails: a line of the pictures.
-struct RailPair {
-  size_t gpu = 0;
-  size_t rail = 0;      // position in RailPlan::rails
-  std::string path;     // "PIX"
-  bool direct = false;  // GPUDirect RDMA in both directions
-};
-std::vector<RailPair> rail_pairs(const RailDecision& decision);  // by rail, then by GPU
-
-inline constexpr char kGrey[] = "#9a9a9a";  // of GPUs without a rail and of excluded ports
-
-// Returns a rail's colour as "#4363d8", the same in every picture. 16 are easy to distinguish; then
-// they repeat.
-std::string rail_colour(size_t rail_position);
-// Returns the colour of a GPU's first rail, or of the first port of an HCA that is a rail, or
-// kGrey.
-std::string gpu_colour(const RailPlan& plan, size_t gpu);
-std::string hca_colour(const RailDecision& decision, size_t hca);
-// Returns black or white, whichever is easier to read on the colour.
-const char* text_colour_on(const std::string& colour);
 
 // Returns the devices that NCCL uses for a GPU, in the order of its channels, and the GPU over
 // which it reaches one by PXN: "mlx5_0:1, mlx5_1:1 over GPU4"; "none".

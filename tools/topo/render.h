@@ -1,4 +1,4 @@
-// The three ways to show a machine with its rails. All return text; names that come from files are
+// The two ways to show a machine with its rails. All return text; names that come from files are
 // cleaned, so that they can neither steer a terminal nor break the format.
 #pragma once
 
@@ -26,9 +26,5 @@ inline constexpr int kJsonSchemaVersion = 2;
 // One JSON object, of the form that docs/topo.schema.json describes. It is an interface.
 std::string json_text(const topology::PredictedRails& decision,
                       const std::vector<transport::SkippedPort>& not_offered = {});
-
-// A picture of packages, switches and devices as nested boxes. Every rail has a colour, which its
-// GPU, its HCA port and the line between them share. Below the boxes is a legend.
-std::string svg_text(const topology::PredictedRails& decision);
 
 }  // namespace gdr::tools::topo

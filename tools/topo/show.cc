@@ -42,8 +42,6 @@ std::string view_text(const Inspection& inspection, View view) {
     case View::kGroupedNcclXml:
       return topology::nccl_xml_text_of(
           topology::group_under_switches(decision.machine, decision.plan));
-    case View::kSvg:
-      return svg_text(decision);
     case View::kMatrix:
       break;
   }
@@ -74,7 +72,7 @@ Status check_addresses(const std::string& source, View view) {
 
 }  // namespace
 
-Outcome show(const InspectOptions& options, View view, bool with_picture) {
+Outcome show(const InspectOptions& options, View view) {
   Outcome outcome;
   if (Status usable = check_addresses(options.from, view); !usable) {
     add_error(usable.error(), &outcome);
@@ -97,7 +95,6 @@ Outcome show(const InspectOptions& options, View view, bool with_picture) {
   if (machine.gpus.empty() && machine.hcas.empty() && inspection->not_offered.empty()) {
     outcome.exit_code = kExitCouldNotRun;
   }
-  if (with_picture) outcome.picture = svg_text(inspection->decision);
   return outcome;
 }
 

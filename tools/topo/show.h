@@ -7,16 +7,15 @@
 
 namespace gdr::tools::topo {
 
-enum class View { kMatrix, kJson, kNcclXml, kGroupedNcclXml, kSvg };
+enum class View { kMatrix, kJson, kNcclXml, kGroupedNcclXml };
 
 struct Outcome {
   std::string results;      // for stdout
   std::string diagnostics;  // for stderr
-  std::string picture;      // for a file, where it was asked for
   int exit_code = 0;        // of tools/common/exit_codes.h
 };
 
-// Reads a machine and shows it; with_picture: fills Outcome::picture, too.
-Outcome show(const InspectOptions& options, View view, bool with_picture);
+// Reads a machine and shows it.
+Outcome show(const InspectOptions& options, View view);
 
 }  // namespace gdr::tools::topo

@@ -2,8 +2,6 @@
 
 #include <gmock/gmock.h>
 
-#include <set>
-
 #include "tests/unit/topology/machines.h"
 
 namespace gdr::tools::topo {
@@ -43,13 +41,6 @@ TEST(CleanText, ControlCharactersAndMalformedUtf8_AreReplaced) {
   EXPECT_EQ(clean_text("\xf4\x90\x80\x80"), "\ufffd\ufffd\ufffd\ufffd");
   EXPECT_EQ(clean_text("\xef\xbf\xbf"), "\ufffd");  // not in XML
   EXPECT_EQ(clean_text("\xc2\x85"), "\ufffd");      // C1 control
-}
-
-TEST(RailColour, SixteenRails_AreAllDifferent) {
-  std::set<std::string> colours;
-  for (size_t i = 0; i < 16; ++i) colours.insert(rail_colour(i));
-  EXPECT_EQ(colours.size(), 16u);
-  EXPECT_EQ(rail_colour(16), rail_colour(0));
 }
 
 }  // namespace
