@@ -26,7 +26,8 @@ namespace fs = std::filesystem;
 const config::ConfPlace* place_of(const Host& host, const std::string& name) {
   const auto place = host.conf_places.find(name);
   if (place == host.conf_places.end()) return nullptr;
-  if (host.is_live && std::getenv(name.c_str()) != nullptr) return nullptr;
+  const bool is_of_process = host.is_live || !host.file.empty();
+  if (is_of_process && std::getenv(name.c_str()) != nullptr) return nullptr;
   return &place->second;
 }
 
@@ -135,7 +136,7 @@ bool asks_for_this_plugin(const Host& host) {
 
 std::optional<Observation> left_out(const Host& host, const char* name) {
   const std::string file = nccl_setting(host, name).value_or("");
-  if (host.is_live || file.empty() || host.exists(file)) return {};
+  if (host.is_live || !host.file.empty() || file.empty() || host.exists(file)) return {};
   std::error_code absent;
   const bool is_link = fs::is_symlink(fs::symlink_status(host.path(file), absent));
   const std::string copied[] = {"/proc/", "/sys/", "/dev/", "/etc/"};

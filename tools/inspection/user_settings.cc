@@ -29,19 +29,4 @@ std::string setting_text(const UserSettings& settings, const std::string& name) 
   return place ? fmt::format("{} in line {} of {}", text, place->line, place->file) : text;
 }
 
-std::string origin_text(const UserSettings& settings, const std::string& name) {
-  const auto found = settings.find(name);
-  if (found == settings.end()) return "";
-  const auto& place = found->second.place;
-  if (!place) return name + " in the environment";
-  return fmt::format("{} in line {} of {}", name, place->line, clean_text(place->file));
-}
-
-std::string removal_text(const UserSettings& settings, const std::string& name) {
-  const auto found = settings.find(name);
-  if (found == settings.end() || !found->second.place) return "unset " + name;
-  const config::ConfPlace& place = *found->second.place;
-  return fmt::format("remove {} from line {} of {}", name, place.line, clean_text(place.file));
-}
-
 }  // namespace gdr::tools::topo

@@ -43,12 +43,4 @@ std::optional<UserSetting> find_source(const SettingSources& sources, const std:
 // "NCCL_IB_HCA=mlx5_0 in line 3 of /etc/nccl.conf"; the name where it is not in force.
 std::string setting_text(const UserSettings& settings, const std::string& name);
 
-// Returns where a setting comes from: "GDR_NCCL_RAIL_MAP in the environment" or
-// "GDR_NCCL_RAIL_MAP in line 3 of /etc/nccl.conf"; "" where it is not in force.
-std::string origin_text(const UserSettings& settings, const std::string& name);
-
-// Returns how to do without a setting that is in force: "unset NCCL_NET_GDR_LEVEL" or "remove
-// NCCL_NET_GDR_LEVEL from line 3 of /etc/nccl.conf".
-std::string removal_text(const UserSettings& settings, const std::string& name);
-
 }  // namespace gdr::tools::topo

@@ -100,8 +100,8 @@ std::string joined_gpus(const RailPlan& plan, size_t rail) {
   return text.empty() ? "none" : text;
 }
 
-// `origin` is that of the user's map; "" where rails are by distance.
-std::string rails_text(const RailDecision& decision, const std::string& origin) {
+// `map` is the user's; "" where rails are by distance.
+std::string rails_text(const RailDecision& decision, const std::string& map) {
   if (decision.plan.rails.empty()) return "\nRails: none\n";
   std::vector<TextRow> rows{{"rail", "port", "PCI address", "NUMA", "speed", "state", "GPUs"}};
   for (size_t i = 0; i < decision.plan.rails.size(); ++i) {
@@ -114,7 +114,7 @@ std::string rails_text(const RailDecision& decision, const std::string& origin) 
                     address_text(hca), numa_text(decision.machine, hca.at),
                     speed_text(port.speed_mbps), state_text(port.state), gpus});
   }
-  const std::string by = origin.empty() ? "" : ", by " + clean_text(origin);
+  const std::string by = map.empty() ? "" : ", by " + clean_text(map);
   const size_t gpus = rows[0].size() - 1;
   return "\nRails" + by + "\n" + aligned_lists(rows, kIndent, {gpus});
 }
@@ -248,14 +248,14 @@ std::string source_text(const Machine& machine) {
 
 std::string matrix_text(const RailDecision& decision,
                         const std::vector<transport::SkippedPort>& not_offered,
-                        const std::string& map_origin) {
+                        const std::string& map) {
   const std::string source = source_text(decision.machine);
   if (decision.machine.gpus.empty() && decision.machine.hcas.empty()) {
     return source + (not_offered.empty() ? kNothing : excluded_text(decision, not_offered));
   }
   const std::vector<TextRow> rows = matrix_rows(decision);
   return source + aligned(rows, "") + legend(rows) + nic_legend(decision.machine) +
-         rails_text(decision, map_origin) + excluded_text(decision, not_offered) +
+         rails_text(decision, map) + excluded_text(decision, not_offered) +
          gpus_text(decision) + nccl_text(decision);
 }
 

@@ -14,10 +14,10 @@ namespace gdr::tools::topo {
 // the same words; below it the rails, the excluded ports with the reason, and for each GPU its
 // rails, the devices that NCCL will use, and the GPUDirect verdict in both directions.
 // `not_offered` has ports that are not in the decision, each with its reason; they follow the
-// excluded ports. `map_origin` says where the map comes from that the rails are by; "" for none.
+// excluded ports. `map` is the setting with the map that the rails are by; "" for none.
 std::string matrix_text(const topology::PredictedRails& decision,
                         const std::vector<transport::SkippedPort>& not_offered = {},
-                        const std::string& map_origin = "");
+                        const std::string& map = "");
 
 // The number of the JSON's form. It grows where a key is removed, renamed or changes its meaning or
 // type; keys may be added without that.

@@ -45,8 +45,9 @@ std::string view_text(const Inspection& inspection, View view) {
     case View::kMatrix:
       break;
   }
+  const bool has_map = inspection.settings.contains(kRailMapVariable);
   return matrix_text(decision, inspection.not_offered,
-                     origin_text(inspection.settings, kRailMapVariable));
+                     has_map ? setting_text(inspection.settings, kRailMapVariable) : "");
 }
 
 // Returns what the user of a file with grouped rails should know.

@@ -137,7 +137,7 @@ TEST_F(TopoCommand, SeveralSources_AreAnErrorThatNamesALoop) {
   }
 }
 
-TEST_F(TopoCommand, RailMap_IsNamedByItsOrigin) {
+TEST_F(TopoCommand, RailMap_IsInTheTitleOfTheRails) {
   const std::string source = " --from " + known(kMachine);
   const auto by_environment = [&](const char* map) {
     setenv("GDR_NCCL_RAIL_MAP", map, 1);
@@ -146,7 +146,7 @@ TEST_F(TopoCommand, RailMap_IsNamedByItsOrigin) {
     return result.out;
   };
   EXPECT_THAT(by_environment("GPU0=mlx5_3;GPU7=mlx5_0"),
-              HasSubstr("\nRails, by GDR_NCCL_RAIL_MAP in the environment\n"));
+              HasSubstr("\nRails, by GDR_NCCL_RAIL_MAP=GPU0=mlx5_3;GPU7=mlx5_0\n"));
   EXPECT_THAT(by_environment("GPU0=mlx5_99"), HasSubstr("\nRails\n"));  // it does not fit
 }
 

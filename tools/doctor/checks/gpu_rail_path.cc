@@ -89,7 +89,7 @@ std::string fix_of_reach(const Host& host, const Findings& found, const std::vec
            "of its NUMA node";
   }
   if (remedy.setting == Setting::kUnsetLevel) {
-    return removal_text(host.inspection->settings, topo::kLevelVariable);
+    return unset_text(host, topo::kLevelVariable);
   }
   std::string fix = remedy.line;
   if (remedy.setting != Setting::kLevel) return fix;

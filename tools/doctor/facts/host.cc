@@ -15,9 +15,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The environment of this process counts for the machine that it runs on, the files for any.
+// The environment of this process counts for the machine that it runs on and for a file, NCCL's
+// files for any.
 void read_environment(Host* host) {
-  if (host->is_live) {
+  if (host->is_live || !host->file.empty()) {
     host->environment = config::process_environment_with_nccl_conf(&host->conf_places);
     return;
   }
@@ -124,6 +125,7 @@ Result<Host> read_host_of_file(const topo::InspectOptions& options) {
   Host host;
   host.file = options.from;
   host.is_live = false;
+  read_environment(&host);
   host.inspection = std::move(*found);
   judge_topology(&host);
   return host;

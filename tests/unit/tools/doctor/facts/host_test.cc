@@ -43,7 +43,7 @@ TEST(ReadHost, CopyOfAMachine_IsPredictedWithItsOwnSettings) {
   const Host host = read_host(made.host.root).value();
   ASSERT_TRUE(host.inspection.has_value()) << host.inspection_error;
   EXPECT_EQ(host.inspection->settings.count("NCCL_IB_HCA"), 0u);
-  EXPECT_THAT(topo::origin_text(host.inspection->settings, "NCCL_NET_GDR_LEVEL"),
+  EXPECT_THAT(topo::setting_text(host.inspection->settings, "NCCL_NET_GDR_LEVEL"),
               ::testing::HasSubstr("in line 2 of "));
   EXPECT_EQ(decision_of(host).prediction.settings().gdr_level, topology::PathClass::kLoc);
 }
