@@ -1,25 +1,8 @@
 #include "tools/doctor/check.h"
 
-#include <algorithm>
 #include <utility>
 
 namespace gdr::tools::doctor {
-namespace {
-
-bool are_joinable(const Observation& a, const Observation& b) {
-  return a.verdict == b.verdict && a.evidence == b.evidence && a.fix == b.fix &&
-         a.needs == b.needs && a.subject.empty() == b.subject.empty();
-}
-
-void add_joined_steps(std::vector<FixStep>* steps, const std::vector<FixStep>& more) {
-  for (const FixStep& step : more) {
-    const bool known = std::any_of(steps->begin(), steps->end(),
-                                   [&](const FixStep& one) { return one.command == step.command; });
-    if (!known) steps->push_back(step);
-  }
-}
-
-}  // namespace
 
 Observation nothing(std::string evidence) {
   return {Verdict::kNothing, "", std::move(evidence), "", {}, ""};
@@ -64,22 +47,6 @@ Observation observation_of(const Finding& finding) {
 Observation at_cost(Cost cost, Observation observation) {
   observation.cost = cost;
   return observation;
-}
-
-Observations with_joined_subjects(Observations observations) {
-  Observations result;
-  for (Observation& one : observations) {
-    const auto same = std::find_if(result.begin(), result.end(), [&](const Observation& other) {
-      return are_joinable(one, other);
-    });
-    if (same == result.end()) {
-      result.push_back(std::move(one));
-      continue;
-    }
-    if (!one.subject.empty()) same->subject += ", " + one.subject;
-    add_joined_steps(&same->steps, one.steps);
-  }
-  return result;
 }
 
 const char* name_of(Verdict verdict) {

@@ -102,10 +102,6 @@ inline constexpr char kNeedsRoot[] = "run it as root";
 // Returns the observation with a cost of its own.
 Observation at_cost(Cost cost, Observation observation);
 
-// Joins observations that differ in nothing but the subject, in the order of the first of each:
-// "GPU0 (0000:1a:00.0), GPU1 (0000:3b:00.0)". Steps are those of all of them, each command once.
-Observations with_joined_subjects(Observations observations);
-
 const char* name_of(Verdict verdict);  // "nothing", "ok", "unknown", "warning", "failure"
 const char* name_of(Cost cost);        // "risk", "slows", "halves", "stops"
 

@@ -76,7 +76,7 @@ Observations run_bar1(const Host& host) {
   if (gpus == 0) return {nothing_on(host, "there is no GPU, whose BAR1 could be looked at")};
   Observations seen;
   for (size_t i = 0; i < gpus; ++i) seen.push_back(bar1_of(host, i));
-  return with_joined_subjects(std::move(seen));
+  return seen;
 }
 
 }  // namespace gdr::tools::doctor

@@ -82,7 +82,7 @@ Observations gpus_of_nvidia_driver(const Host& host, const std::vector<NvidiaGpu
       seen.push_back(gpu_of_other_driver(host, gpu));
     }
   }
-  return with_joined_subjects(std::move(seen));
+  return seen;
 }
 
 // Values of CUresult, from cuda.h.

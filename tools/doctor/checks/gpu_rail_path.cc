@@ -237,7 +237,7 @@ Observations run_gpu_rail_path(const Host& host) {
     const bool is_far = std::find(far.begin(), far.end(), gpu) != far.end();
     if (!is_far) seen.push_back(gpu_near_rail(decision, gpu));
   }
-  return with_joined_subjects(std::move(seen));
+  return seen;
 }
 
 }  // namespace gdr::tools::doctor

@@ -270,7 +270,7 @@ Observations run_memory_registration(const Host& host) {
   for (const std::string& hca : hcas) {
     seen.push_back(registration_of(host, hca, exported, allowed));
   }
-  return with_joined_subjects(std::move(seen));
+  return seen;
 }
 
 // HCAs of rails, and GPUs, that are known to lack GPUDirect RDMA.
