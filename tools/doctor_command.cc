@@ -13,10 +13,8 @@
 #include "tools/common/exit_codes.h"
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/facts/host.h"
-#include "tools/doctor/job_settings.h"
 #include "tools/doctor/report/profile.h"
 #include "tools/doctor/report/report.h"
-#include "tools/doctor/topology.h"
 #include "tools/inspection/inspection.h"
 #include "tools/inspection/labels.h"
 #include "tools/inspection/text_table.h"
@@ -32,7 +30,6 @@ struct DoctorCommand {
   bool all = false;
   bool json = false;
   bool prometheus = false;
-  bool fix_script = false;
   bool list = false;
   bool fingerprint = false;
   std::optional<std::string> good;   // the file of a good machine
@@ -63,27 +60,9 @@ void print_list(const std::vector<doctor::Check>& checks) {
   }
 }
 
-// Whether GPUs, HCAs or ports are missing or down, by the report of all checks.
-bool has_fault(const doctor::Report& report, const doctor::Host& host) {
-  if (doctor::lacks_devices(host, host.findings) || doctor::has_absent_gpus(host)) return true;
-  const auto lacks_device = [](const doctor::CheckResult& one) {
-    return one.check.name == std::string_view("rdma-devices") &&
-           one.verdict() >= doctor::Verdict::kWarning;
-  };
-  return std::any_of(report.results.begin(), report.results.end(), lacks_device);
-}
-
-std::string text_of(const DoctorCommand& command, const doctor::Report& report,
-                    const doctor::Host& host) {
+std::string text_of(const DoctorCommand& command, const doctor::Report& report) {
   if (command.json) return doctor::to_json(report);
   if (command.prometheus) return doctor::to_prometheus(report);
-  if (command.fix_script) {
-    // Settings for jobs are about no check.
-    const bool has_settings = command.names.empty() && host.inspection.has_value();
-    return doctor::to_fix_script(
-        report,
-        has_settings ? doctor::job_settings(*host.inspection, has_fault(report, host)) : "");
-  }
   return doctor::to_text(report, command.all || !command.names.empty());
 }
 
@@ -159,7 +138,7 @@ void run(const DoctorCommand& command) {
   if (command.fingerprint) return print_fingerprint(host);
   set_earlier(command, checks, &host);
   const doctor::Report report = doctor::run_checks(checks, host);
-  fmt::print("{}", text_of(command, report, host));
+  fmt::print("{}", text_of(command, report));
   end_with(doctor::exit_code_of(report));
 }
 
@@ -174,9 +153,6 @@ CLI::Option* add_forms(DoctorCommand* command, CLI::App* sub) {
   forms->add_flag("--all", command->all, "Print every check, not only what is wrong");
   forms->add_flag("--list", command->list, "Print the names of the checks and what they look at");
   forms->add_flag("--prometheus", command->prometheus, "Print metrics for node_exporter");
-  forms->add_flag("--fix-script", command->fix_script,
-                  "Print a shell script with the fixes, their undo, and a list of HCAs for jobs; "
-                  "nothing is run");
   return forms
       ->add_flag("--fingerprint", command->fingerprint,
                  "Print what machines should have in common, for --expect")

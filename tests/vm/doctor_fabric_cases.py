@@ -15,7 +15,7 @@ _WITHOUT_IPC_LOCK = "setpriv --bounding-set=-ipc_lock --inh-caps=-ipc_lock"
 
 
 class DoctorFabric(Case):
-    """Each fault is found on its subject alone. The printed steps fix it, and their undo brings it back."""
+    """Each fault is found on its subject alone. The printed commands fix it."""
     network = Network(nics=2, mtu=4200)
     hardware = Hardware(sockets=2, cpus_per_socket=1, switches=(
         (Switch(("display", "nic")),), (Switch(("nic", "display")),)))
@@ -52,14 +52,11 @@ class DoctorFabric(Case):
         self.assertEqual([one for one in seen if one["verdict"] not in ("nothing", "ok")], [])
 
     def expect_steps_to_fix(self, check, observation):
-        """Runs the steps, after which all is in order, and then what undoes them."""
+        """Runs the steps, after which all is in order."""
         steps = observation["steps"]
         self.assertNotEqual(steps, [])
         self.machines[0].run("\n".join(["set -e", *(step["command"] for step in steps)]))
         self.expect_ok(check)
-        self.machines[0].run("\n".join(["set -e", *(step["undo"] for step in reversed(steps))]))
-        again = [one for one in self.doctor(check) if one["verdict"] not in ("nothing", "ok")]
-        self.assertEqual([one["subject"] for one in again], [observation["subject"]])
 
     def test_healthy_machine_gives_no_alarm(self):
         self.expect_ok(",".join(_CHECKS))

@@ -17,13 +17,13 @@ Observation unknown(std::string subject, std::string evidence, std::string needs
 }
 
 Observation warning(std::string subject, std::string evidence, std::string fix,
-                    std::vector<FixStep> steps) {
+                    std::vector<std::string> steps) {
   return {Verdict::kWarning, std::move(subject), std::move(evidence),
           std::move(fix),    std::move(steps),   ""};
 }
 
 Observation failure(std::string subject, std::string evidence, std::string fix,
-                    std::vector<FixStep> steps) {
+                    std::vector<std::string> steps) {
   return {Verdict::kFailure, std::move(subject), std::move(evidence),
           std::move(fix),    std::move(steps),   ""};
 }

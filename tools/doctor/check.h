@@ -34,22 +34,13 @@ enum class Cost : uint8_t {
   kStops,   // jobs do not start, or do not use RDMA at all
 };
 
-// One command of --fix-script, with the one that takes it back.
-struct FixStep {
-  std::string comment;  // what it does, in a full sentence
-  std::string command;  // for a POSIX shell
-  // Restores what was seen by the check; empty where nothing has to be, or can be, restored:
-  // `comment` says which.
-  std::string undo;
-};
-
 // What a check saw about one subject.
 struct Observation {
   Verdict verdict = Verdict::kOk;
   std::string subject;   // "mlx5_0:1", "GPU0 (0000:1a:00.0)"; empty: the machine
   std::string evidence;  // what was seen, with its source: "memlock is 64 KiB (/proc/self/limits)"
   std::string fix;       // an imperative without full stop; empty for kOk and kNothing
-  std::vector<FixStep> steps;  // of --fix-script; empty where no command can do it
+  std::vector<std::string> steps;  // commands of a POSIX shell that fix it, where there are such
   // For kUnknown: what would show it, "run it as root", "mount /sys in the container".
   std::string needs;
   std::optional<Cost> cost = {};         // where it is another than that of the check
@@ -89,9 +80,9 @@ Observation nothing(std::string evidence);
 Observation ok(std::string subject, std::string evidence);
 Observation unknown(std::string subject, std::string evidence, std::string needs);
 Observation warning(std::string subject, std::string evidence, std::string fix,
-                    std::vector<FixStep> steps = {});
+                    std::vector<std::string> steps = {});
 Observation failure(std::string subject, std::string evidence, std::string fix,
-                    std::vector<FixStep> steps = {});
+                    std::vector<std::string> steps = {});
 
 // A failure for an error, else a warning.
 Observation observation_of(const Finding& finding);

@@ -82,6 +82,12 @@ std::string clean_text(std::string_view text) {
   return clean;
 }
 
+std::string shell_word(const std::string& text) {
+  std::string quoted = "'";
+  for (char c : clean_text(text)) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return quoted + "'";
+}
+
 std::string gpu_label(size_t gpu) { return "GPU" + std::to_string(gpu); }
 
 std::vector<std::string> gpu_labels(const std::vector<size_t>& gpus) {

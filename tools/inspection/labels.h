@@ -40,6 +40,9 @@ using topology::nccl::Verdicts;
 // written.
 std::string clean_text(std::string_view text);
 
+// Returns a text in quotation marks, cleaned: one word of a command for a POSIX shell.
+std::string shell_word(const std::string& text);
+
 // Returns the names of GPUs by their indexes in Machine::gpus: "GPU3".
 std::string gpu_label(size_t gpu);
 std::vector<std::string> gpu_labels(const std::vector<size_t>& gpus);

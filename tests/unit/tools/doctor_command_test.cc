@@ -40,7 +40,7 @@ class DoctorCommandRun : public ::testing::Test {
 
 TEST_F(DoctorCommandRun, FailedCheck_ExitsWith1InEveryForm) {
   write_limit("65536");
-  for (const char* form : {"", "--all", "--json", "--prometheus", "--fix-script"}) {
+  for (const char* form : {"", "--all", "--json", "--prometheus"}) {
     const Printed result = run(std::string("--check memory-lock ") + form);
     EXPECT_EQ(result.code, 1) << form;
     EXPECT_NE(result.out, "") << form;
@@ -87,7 +87,7 @@ TEST_F(DoctorCommandRun, FolderThatDoesNotExist_ExitsWith3) {
 
 TEST_F(DoctorCommandRun, WrongUsage_ExitsWith2AndPrintsNothing) {
   for (const char* arguments :
-       {"--check no-such-check", "--json --prometheus", "--fix-script --json", "--no-such-option",
+       {"--check no-such-check", "--json --prometheus", "--no-such-option",
         "--list --json", "--check memory-lock,wrong", "--fingerprint --check memory-lock",
         "--all --json", "unexpected"}) {
     const Printed result = run(arguments);
@@ -126,26 +126,6 @@ TEST_F(DoctorCommandRun, FilesThatCannotBeCompared_ExitWith2AndAreNamed) {
     }
   }
   EXPECT_EQ(run_as_is("--expect ''").code, 2);
-}
-
-// Such a setting would stay in /etc/nccl.conf when the machine is repaired.
-TEST_F(DoctorCommandRun, FixScriptOfAMachineWithAFault_HasNoListOfHcas) {
-  std::stringstream whole;
-  whole << std::ifstream(GDR_TOPOLOGIES "/hwloc-dgx-h100.xml").rdbuf();
-  const std::string file = (folder_.path() / "topology.xml").string();
-  const std::pair<const char*, const char*> faults[] = {
-      {"", ""},
-      {"\"mlx5_3\" osdev_type=\"3\"", "\"mlx5_3\" osdev_type=\"5\""},
-      {"\"Port1State\" value=\"4\"", "\"Port1State\" value=\"1\""}};
-  for (const auto& [part, changed] : faults) {
-    std::string text = whole.str();
-    ASSERT_NE(text.find(part), text.npos) << part;
-    text.replace(text.find(part), std::string(part).size(), changed);
-    std::ofstream(file) << text;
-    const std::string script = run_as_is("--fix-script --from " + file).out;
-    EXPECT_THAT(script, HasSubstr(*part == 0 ? "export NCCL_IB_HCA='=" : "not proposed before"));
-    EXPECT_EQ(script.find("\nexport NCCL_") != script.npos, *part == 0) << part;
-  }
 }
 
 TEST_F(DoctorCommandRun, GoodMachine_IsWhatThisOneIsComparedWith) {

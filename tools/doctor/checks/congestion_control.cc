@@ -8,7 +8,7 @@
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/checks/fabric_ports.h"
 #include "tools/doctor/facts/host.h"
-#include "tools/inspection/shell_lines.h"
+#include "tools/inspection/labels.h"
 #include "topology/sources/sysfs_files.h"
 
 namespace gdr::tools::doctor {

@@ -28,13 +28,7 @@ unsigned read_request_field(int bytes) {
   return field;
 }
 
-// "setpci -s 0000:1b:00.0 CAP_EXP+8.w=5000:7000", which sets the bits of the field alone.
-std::string setpci(const Bdf& bdf, unsigned value) {
-  return fmt::format("setpci -s {} CAP_EXP+8.w={:04x}:{:04x}", bdf.to_string(), value,
-                     kReadRequestMask);
-}
-
-// `most`: of the HCA's peers. Where the register cannot be read, there is no undo, and no step.
+// `most`: of the HCA's peers.
 Observation small_read_request(const Host& host, size_t hca, int most) {
   const int own = read_request_of(host, hca);
   const int wanted = own < most ? most : kRecommendedReadRequest;
@@ -47,16 +41,11 @@ Observation small_read_request(const Host& host, size_t hca, int most) {
     return unknown(name, evidence + ", which says nothing where it is a virtual function",
                    kNeedsHypervisor);
   }
-  const Bdf& bdf = *machine_of(host).hcas[hca].bdf;
-  const std::string command = setpci(bdf, read_request_field(wanted) << 12);
-  std::vector<FixStep> steps;
-  if (const auto control = device_control_of(host, bdf)) {
-    steps = {{fmt::format("Sets Max_Read_Request_Size to {} bytes, until the next boot or reset of "
-                          "the device, and changes no other bit.",
-                          wanted),
-              command, setpci(bdf, *control)}};
-  }
-  return warning(name, evidence, command + ", or set it in the firmware", steps);
+  // Sets the bits of the field alone.
+  const std::string command = fmt::format("setpci -s {} CAP_EXP+8.w={:04x}:{:04x}",
+                                          topo::address_text(machine_of(host).hcas[hca]),
+                                          read_request_field(wanted) << 12, kReadRequestMask);
+  return warning(name, evidence, command + ", or set it in the firmware", {command});
 }
 
 Observation read_request_seen(const Host& host, size_t hca, int most) {

@@ -60,9 +60,7 @@ Observation gpu_without_driver(const Host& host, const NvidiaGpu& gpu, const Nvi
     return failure(label, evidence, "on the host of this container: modprobe nvidia");
   }
   if (!has_nvidia_module_file(host)) return failure(label, evidence, kInstallNvidiaDriver);
-  return failure(label, evidence, "modprobe nvidia",
-                 {{"Load NVIDIA's driver, which is installed for this kernel.", "modprobe nvidia",
-                   "modprobe -r nvidia"}});
+  return failure(label, evidence, "modprobe nvidia", {"modprobe nvidia"});
 }
 
 // A GPU that the loaded driver drives is in the observation of the driver.

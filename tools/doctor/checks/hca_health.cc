@@ -10,7 +10,7 @@
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/checks/fabric_ports.h"
 #include "tools/doctor/topology.h"
-#include "tools/inspection/shell_lines.h"
+#include "tools/inspection/labels.h"
 
 namespace gdr::tools::doctor {
 namespace {

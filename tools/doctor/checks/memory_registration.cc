@@ -157,10 +157,7 @@ Observation no_registration(const Host& host, const std::string& hca, const std:
     return failure(hca, evidence,
                    "on the host of this container: modprobe nvidia-peermem; or " + open);
   }
-  return failure(hca, evidence, "modprobe nvidia-peermem; or " + open,
-                 {{"Load nvidia-peermem. To load it at every start, put its name into "
-                   "/etc/modules-load.d/nvidia-peermem.conf.",
-                   "modprobe nvidia-peermem", "modprobe -r nvidia-peermem"}});
+  return failure(hca, evidence, "modprobe nvidia-peermem; or " + open, {"modprobe nvidia-peermem"});
 }
 
 bool is_usable_registration(const PathState& path, bool by_user) {

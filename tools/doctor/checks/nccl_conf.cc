@@ -12,7 +12,7 @@
 #include "plugin/config/values.h"
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/topology.h"
-#include "tools/inspection/shell_lines.h"
+#include "tools/inspection/labels.h"
 
 namespace gdr::tools::doctor {
 namespace {

@@ -9,7 +9,7 @@
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/nccl_settings.h"
 #include "tools/doctor/topology.h"
-#include "tools/inspection/shell_lines.h"
+#include "tools/inspection/labels.h"
 #include "topology/model.h"
 
 namespace gdr::tools::doctor {

@@ -100,9 +100,7 @@ Observations run_numa_balancing(const Host& host) {
   return {warning("", evidence,
                   "sysctl -w kernel.numa_balancing=0, and the line "
                   "kernel.numa_balancing = 0 in a file of /etc/sysctl.d",
-                  {{"Turns automatic NUMA balancing off until the next boot.",
-                    "sysctl -w kernel.numa_balancing=0",
-                    fmt::format("sysctl -w kernel.numa_balancing={}", mode)}})};
+                  {"sysctl -w kernel.numa_balancing=0"})};
 }
 
 }  // namespace gdr::tools::doctor

@@ -68,19 +68,6 @@ std::string acs_bits(uint16_t control) {
   return fmt::format("{:#06x} ({})", control, names.empty() ? "no bit set" : names);
 }
 
-FixStep acs_step(const std::string& address, uint16_t control) {
-  const std::string line = fmt::format("setpci -s {} ECAP_ACS+0x6.w=", address);
-  return {.comment =
-              "Clears P2P Request Redirect, P2P Completion Redirect and P2P Egress Control in this "
-              "port, and no other bit,\nso that requests of the HCA and answers of the GPU go "
-              "straight through the switch. It lasts until the next boot.\nDo not do it where "
-              "devices below this switch are given to virtual machines (VFIO): without "
-              "redirection\nthe IOMMU no longer sees, and no longer isolates, what they send to "
-              "each other.",
-          .command = fmt::format("{}0000:{:04x}", line, kAcsToClear),
-          .undo = fmt::format("{}{:04x}:{:04x}", line, control, kAcsToClear)};
-}
-
 // Judges a port whose register has one of the bits.
 Observation acs_observation(const std::string& address, const AcsPort& port, bool is_virtual) {
   const uint16_t control = *port.acs.control;
@@ -93,14 +80,16 @@ Observation acs_observation(const std::string& address, const AcsPort& port, boo
   if (goes_straight && (control & (kAcsToClear & ~topology::Acs::kRequestRedirect)) == 0) {
     return ok(subject, evidence + "; the HCAs use ATS, and DirectTrans+ lets their requests pass");
   }
-  const FixStep step = acs_step(address, control);
+  // Sets these bits alone.
+  const std::string command =
+      fmt::format("setpci -s {} ECAP_ACS+0x6.w=0000:{:04x}", address, kAcsToClear);
   if (is_virtual) {
     return warning(subject, evidence + "; it is a port that the hypervisor shows, real or not",
-                   step.command, {step});
+                   command, {command});
   }
   const bool certain = port.acs.redirects() && port.is_direct && !goes_straight;
-  return certain ? failure(subject, evidence, step.command, {step})
-                 : warning(subject, evidence, step.command, {step});
+  return certain ? failure(subject, evidence, command, {command})
+                 : warning(subject, evidence, command, {command});
 }
 
 // What keeps the bits of the ports clear over a boot. The list is one of Linux 4.19 and later

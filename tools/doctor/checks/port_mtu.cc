@@ -7,7 +7,7 @@
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/checks/fabric_ports.h"
 #include "tools/doctor/facts/host.h"
-#include "tools/inspection/shell_lines.h"
+#include "tools/inspection/labels.h"
 
 namespace gdr::tools::doctor {
 namespace {
@@ -52,18 +52,14 @@ std::string mtu_evidence(const Host& host, const RdmaPort& port, int active) {
 }
 
 // `wanted` is the MTU that the interface should have.
-Observation small_netdev_mtu(const FabricPort& one, const std::string& evidence, int now,
-                             int wanted) {
+Observation small_netdev_mtu(const FabricPort& one, const std::string& evidence, int wanted) {
   const std::string command =
-      fmt::format("ip link set dev {} mtu ", topo::shell_word(one.port->netdevs.front()));
-  return warning(
-      one.label, evidence,
-      fmt::format("{}{}, on every node, and at least as much on each port of the switches", command,
-                  wanted),
-      {{fmt::format("Sets the interface's MTU for an RDMA MTU of {}. The switches' ports must "
-                    "allow it, or large packets are lost.",
-                    kLargestRdmaMtu),
-        command + std::to_string(wanted), command + std::to_string(now)}});
+      fmt::format("ip link set dev {} mtu {}", topo::shell_word(one.port->netdevs.front()), wanted);
+  return warning(one.label, evidence,
+                 command +
+                     ", on every node, and at least as much on each port of the switches, or large "
+                     "packets are lost",
+                 {command});
 }
 
 // What the MTU of most ports is; the largest of those that are equally frequent.
@@ -105,7 +101,7 @@ Observation port_mtu_seen(const Host& host, const FabricPort& one,
   if (port.is_ethernet() && netdev && roce_payload(*netdev) < best) {
     // Without GPUs, a port may be that of a network where no one needs more.
     if (!has_rails(host) && *active == usual) return ok(one.label, evidence);
-    return small_netdev_mtu(one, evidence, *netdev, wanted_netdev_mtu(host, ports));
+    return small_netdev_mtu(one, evidence, wanted_netdev_mtu(host, ports));
   }
   if (*active >= best || (!port.is_ethernet() && !port.is_infiniband())) {
     if (*active >= usual) return ok(one.label, evidence);

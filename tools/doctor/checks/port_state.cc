@@ -7,7 +7,7 @@
 #include "tools/doctor/checks/fabric_ports.h"
 #include "tools/doctor/nccl_settings.h"
 #include "tools/doctor/topology.h"
-#include "tools/inspection/shell_lines.h"
+#include "tools/inspection/labels.h"
 
 namespace gdr::tools::doctor {
 namespace {
@@ -71,11 +71,10 @@ Observation down_roce_port(const Host& host, const FabricPort& one, const std::s
   const RdmaNetdev* netdev = netdev_of(host, *one.port);
   const std::string name = one.port->netdevs.empty() ? "" : one.port->netdevs.front();
   if (netdev != nullptr && netdev->is_up.has_value() && !*netdev->is_up) {
-    const std::string command = "ip link set dev " + topo::shell_word(name);
+    const std::string command = "ip link set dev " + topo::shell_word(name) + " up";
     return failure(one.label,
                    fmt::format("{}: its network interface {} is not set up", evidence, name),
-                   command + " up, and give it an address",
-                   {{"Sets the interface up.", command + " up", command + " down"}});
+                   command + ", and give it an address", {command});
   }
   if (netdev != nullptr && netdev->has_carrier.has_value() && !*netdev->has_carrier) {
     return failure(one.label, fmt::format("{}: {} is up and has no carrier", evidence, name),

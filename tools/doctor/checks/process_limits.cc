@@ -55,14 +55,12 @@ std::string memory_lock_fix(const Host& host) {
       kMemoryLockFile);
 }
 
-std::vector<FixStep> memory_lock_steps(const Host& host) {
+std::vector<std::string> memory_lock_steps(const Host& host) {
   const bool elsewhere = is_in_container(host) || host.process.in_slurm_job ||
                          !service_of_process(host).empty() || host.exists(kMemoryLockFile);
   if (elsewhere) return {};
-  return {{"Lets every user lock as much memory as wanted, from the next login on.",
-           fmt::format("printf '* - memlock unlimited\\nroot - memlock unlimited\\n' > {}",
-                       kMemoryLockFile),
-           fmt::format("rm -f {}", kMemoryLockFile)}};
+  return {fmt::format("printf '* - memlock unlimited\\nroot - memlock unlimited\\n' > {}",
+                      kMemoryLockFile)};
 }
 
 Observation judge_memory_lock(const Host& host, const ResourceLimit& limit) {
@@ -87,7 +85,7 @@ Observation judge_memory_lock(const Host& host, const ResourceLimit& limit) {
           ? fmt::format("run \"ulimit -l {}\" in the job's script, which the hard limit allows",
                         limit.hard == kNoLimit ? "unlimited" : std::to_string(limit.hard >> 10))
           : memory_lock_fix(host);
-  std::vector<FixStep> steps;
+  std::vector<std::string> steps;
   if (!is_raised_by_user) steps = memory_lock_steps(host);
   if (limit.soft < kLeastMemoryLock) return failure("", evidence, fix, steps);
   return warning("", evidence + ", which large jobs may exceed", fix, steps);
@@ -108,6 +106,8 @@ constexpr uint64_t kLeastFreeShm = 16 * kShmMiB;
 // What NCCL's user guide asks for containers (--shm-size=1g); Docker's default is 64 MiB.
 constexpr uint64_t kAmpleShm = 1024 * kShmMiB;
 
+constexpr char kEnlargeShm[] = "mount -o remount,size=50% /dev/shm";
+
 std::string shm_fix(const Host& host) {
   if (is_in_docker(host)) {
     return "start the container with --shm-size=1g or more, or with --ipc=host";
@@ -115,14 +115,12 @@ std::string shm_fix(const Host& host) {
   if (host.process.container == Container::kKubernetes) {
     return "mount an emptyDir with medium: Memory at /dev/shm of the pod's container";
   }
-  return "mount -o remount,size=50% /dev/shm, and the same size in /etc/fstab";
+  return std::string(kEnlargeShm) + ", and the same size in /etc/fstab";
 }
 
-std::vector<FixStep> shm_steps(const Host& host, const FileSystemSize& shm) {
+std::vector<std::string> shm_steps(const Host& host) {
   if (is_in_container(host)) return {};
-  return {{"Makes /dev/shm as large as half of the memory, until the next boot.",
-           "mount -o remount,size=50% /dev/shm",
-           fmt::format("mount -o remount,size={} /dev/shm", shm.bytes)}};
+  return {kEnlargeShm};
 }
 
 }  // namespace
@@ -167,13 +165,13 @@ Observations run_shm(const Host& host) {
         ok_without(host, "", evidence + "; there is no GPU here whose processes would need it")};
   }
   if (shm.free_bytes < kLeastFreeShm) {
-    if (shm.bytes < kAmpleShm) return {failure("", evidence, shm_fix(host), shm_steps(host, shm))};
+    if (shm.bytes < kAmpleShm) return {failure("", evidence, shm_fix(host), shm_steps(host))};
     return {failure("", evidence,
                     "remove what is left there by processes that are gone: ls -l /dev/shm")};
   }
   if (shm.bytes >= kAmpleShm) return {ok("", evidence)};
   return {warning("", fmt::format("{}, for {} GPU{}", evidence, gpus, gpus == 1 ? "" : "s"),
-                  shm_fix(host), shm_steps(host, shm))};
+                  shm_fix(host), shm_steps(host))};
 }
 
 }  // namespace gdr::tools::doctor

@@ -60,12 +60,9 @@ std::optional<bool> has_rdma_module(const Host& host, const std::string& module)
   return host.exists("/sys/module/" + module);
 }
 
-// There is no step for a module that is or may be loaded: its undo would take RDMA from the HCAs
-// that work.
-std::vector<FixStep> load_rdma_module(const Host& host, const std::string& module) {
+std::vector<std::string> load_rdma_module(const Host& host, const std::string& module) {
   if (is_in_container(host) || has_rdma_module(host, module).value_or(true)) return {};
-  return {
-      {"Loads the kernel module " + module + ".", "modprobe " + module, "modprobe -r " + module}};
+  return {"modprobe " + module};
 }
 
 Observation function_without_driver(const Host& host, const std::string& subject) {
@@ -220,8 +217,7 @@ Observation unlisted_device(const Host& host, const RdmaHca& hca) {
       "/sys/class/infiniband has it, and /dev/infiniband/{} does not exist", file->second);
   if (is_in_container(host)) return failure(hca.name, evidence, pass_devices(host));
   return failure(hca.name, evidence, "udevadm trigger --subsystem-match=infiniband_verbs",
-                 {{"Makes udev create the device files of RDMA; they do no harm.",
-                   "udevadm trigger --subsystem-match=infiniband_verbs", ""}});
+                 {"udevadm trigger --subsystem-match=infiniband_verbs"});
 }
 
 // Why the transport can use none of the HCA's ports, and what can; "" where it can use one.

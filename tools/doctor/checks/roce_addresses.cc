@@ -14,7 +14,7 @@
 #include "tools/doctor/checks/fabric_ports.h"
 #include "tools/doctor/nccl_settings.h"
 #include "tools/doctor/topology.h"
-#include "tools/inspection/shell_lines.h"
+#include "tools/inspection/labels.h"
 
 namespace gdr::tools::doctor {
 namespace {
@@ -178,18 +178,10 @@ int policy_tables(const Host& host) {
   return tables;
 }
 
-FixStep arp_step(const Host& host, const std::string& netdev, const char* setting, int wanted) {
-  const std::string name = topo::shell_word(fmt::format("net/ipv4/conf/{}/{}", netdev, setting));
-  return {fmt::format("Sets {} of {}.", setting, netdev),
-          fmt::format("sysctl -w {}={}", name, wanted),
-          fmt::format("sysctl -w {}={}", name,
-                      topo::shell_word(host.line(kIpv4Settings + netdev + "/" + setting)))};
-}
-
-// What is wrong with one interface of a shared subnet, and the steps against it.
+// What is wrong with one interface of a shared subnet, and the commands against it.
 struct ArpFault {
   std::vector<std::string> settings;  // "arp_ignore 0"
-  std::vector<FixStep> steps;
+  std::vector<std::string> steps;
 };
 
 ArpFault arp_fault(const Host& host, const std::string& netdev, bool policy_routed) {
@@ -197,7 +189,8 @@ ArpFault arp_fault(const Host& host, const std::string& netdev, bool policy_rout
   ArpFault fault;
   const auto add = [&](const char* setting, int value, int wanted) {
     fault.settings.push_back(fmt::format("{} {}", setting, value));
-    fault.steps.push_back(arp_step(host, netdev, setting, wanted));
+    const std::string name = topo::shell_word(fmt::format("net/ipv4/conf/{}/{}", netdev, setting));
+    fault.steps.push_back(fmt::format("sysctl -w {}={}", name, wanted));
   };
   // With routes by source address, arp_filter answers only where the address is routed.
   const bool filtered = policy_routed && now.filter.value_or(0) == 1;
@@ -208,17 +201,11 @@ ArpFault arp_fault(const Host& host, const std::string& netdev, bool policy_rout
   return fault;
 }
 
-std::string commands_of(const std::vector<FixStep>& steps) {
-  std::vector<std::string> commands;
-  for (const FixStep& step : steps) commands.push_back(step.command);
-  return fmt::format("{}", fmt::join(commands, "; "));
-}
-
 Observation shared_subnet(const Host& host, const std::string& subnet,
                           const std::set<std::string>& netdevs) {
   const int tables = policy_tables(host);
   std::vector<std::string> faults;
-  std::vector<FixStep> steps;
+  std::vector<std::string> steps;
   bool is_known = true;
   for (const std::string& netdev : netdevs) {
     is_known = is_known && arp_setting(host, netdev, "arp_ignore").has_value();
@@ -233,7 +220,9 @@ Observation shared_subnet(const Host& host, const std::string& subnet,
   if (!faults.empty()) {
     return warning(
         subnet, fmt::format("{}; {} (/proc/sys/net/ipv4/conf)", evidence, fmt::join(faults, "; ")),
-        "one subnet for each rail; or " + commands_of(steps) + "; /etc/sysctl.d keeps them", steps);
+        fmt::format("one subnet for each rail; or {}; /etc/sysctl.d keeps them",
+                    fmt::join(steps, "; ")),
+        steps);
   }
   if (!is_known)
     return unknown(subnet, evidence + "; their ARP settings are unknown", "mount /proc");

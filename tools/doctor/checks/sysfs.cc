@@ -50,7 +50,7 @@ Observations run_sysfs(const Host& host) {
   if (!host.exists("/sys/class")) {
     if (!host.is_live) return {unknown("", "there is no /sys", needs_sys(host))};
     return {failure("", "/sys is not mounted", "mount -t sysfs sysfs /sys",
-                    {{"Mounts sysfs.", "mount -t sysfs sysfs /sys", "umount /sys"}})};
+                    {"mount -t sysfs sysfs /sys"})};
   }
   Observations seen;
   judge_hidden_gpus(host, &seen);

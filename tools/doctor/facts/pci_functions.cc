@@ -78,10 +78,6 @@ fs::path pci_path(const Host& host, const topology::Bdf& bdf) {
   return host.path("/sys/bus/pci/devices/" + bdf.to_string());
 }
 
-std::optional<uint16_t> device_control_of(const Host& host, const topology::Bdf& bdf) {
-  return topology::device_control(topology::read_config(pci_path(host, bdf)));
-}
-
 std::optional<bool> is_ats_enabled(const Host& host, const topology::Bdf& bdf) {
   const std::vector<uint8_t> config = topology::read_config(pci_path(host, bdf));
   const topology::PciCapability found = topology::find_extended_capability(config, kAtsId);

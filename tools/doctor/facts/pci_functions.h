@@ -41,9 +41,6 @@ std::vector<size_t> rail_hcas(const Host& host);
 // Returns the path of a function in sysfs, whether it exists or not: a link to its folder.
 std::filesystem::path pci_path(const Host& host, const topology::Bdf& bdf);
 
-// Returns the Device Control register of a function; nothing where that cannot be read.
-std::optional<uint16_t> device_control_of(const Host& host, const topology::Bdf& bdf);
-
 // Whether Address Translation Services are enabled in a function, so that it has the IOMMU
 // translate addresses beforehand and its requests carry translated ones; nothing: unknown.
 std::optional<bool> is_ats_enabled(const Host& host, const topology::Bdf& bdf);

@@ -10,9 +10,7 @@ using Json = nlohmann::ordered_json;
 
 Json json_of(const CheckResult& result, const Observation& one) {
   Json steps = Json::array();
-  for (const FixStep& step : one.steps) {
-    steps.push_back({{"comment", step.comment}, {"command", step.command}, {"undo", step.undo}});
-  }
+  for (const std::string& command : one.steps) steps.push_back({{"command", command}});
   const bool is_wrong = one.verdict >= Verdict::kWarning;
   return {{"kind", is_wrong ? Json(result.kind_of(one)) : Json(nullptr)},
           {"verdict", name_of(one.verdict)},
@@ -40,7 +38,7 @@ std::string to_json(const Report& report) {
   Json checks = Json::array();
   for (const CheckResult& one : report.results) checks.push_back(json_of(one));
   const Json json = {{"format", "nccl-gdr-doctor"},
-                     {"version", 1},
+                     {"version", 2},
                      {"release", GDR_VERSION},
                      {"host", report.host},
                      {"root", report.is_root},

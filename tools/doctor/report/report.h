@@ -49,8 +49,6 @@ std::string to_text(const Report& report, bool all);
 std::string to_json(const Report& report);
 // For node_exporter's textfile collector.
 std::string to_prometheus(const Report& report);
-// A POSIX shell script with the fixes, each commented, their undo, and the lines of job_settings().
-std::string to_fix_script(const Report& report, const std::string& settings = "");
 
 // The exit code of the process for the report: tools/common/exit_codes.h.
 int exit_code_of(const Report& report);

@@ -153,13 +153,6 @@ std::string unknown_lines(const Report& report) {
   return lines;
 }
 
-bool has_steps(const CheckResults& results) {
-  return std::any_of(results.begin(), results.end(), [](const CheckResult* result) {
-    return std::any_of(result->observations.begin(), result->observations.end(),
-                       [](const Observation& one) { return !one.steps.empty(); });
-  });
-}
-
 std::string last_lines(const Report& report, bool all) {
   const auto count = [&](Verdict verdict) { return report.with(verdict).size(); };
   const std::string failed = count(Verdict::kFailure) == 0
@@ -171,9 +164,6 @@ std::string last_lines(const Report& report, bool all) {
                   report.results.size() == 1 ? "" : "s", failed, count(Verdict::kWarning),
                   count(Verdict::kOk), count(Verdict::kUnknown), count(Verdict::kNothing));
   if (!all) text += "nccl-gdr doctor --all shows what each of them saw.\n";
-  if (has_steps(report.with(Verdict::kFailure)) || has_steps(report.with(Verdict::kWarning))) {
-    text += "nccl-gdr doctor --fix-script prints fixes as a script to read and run.\n";
-  }
   return text;
 }
 

@@ -30,7 +30,7 @@ TEST(NvidiaDriver, EachCase_HasItsVerdict) {
        {"not installed", undriven(false), Verdict::kFailure, "0000:1a:00.0", "",
         "install NVIDIA's driver", ""},
        {"installed and not loaded", undriven(true), Verdict::kFailure, "", "", "modprobe nvidia",
-        "modprobe nvidia / modprobe -r nvidia"},
+        "modprobe nvidia"},
        {"one GPU that the driver does not drive",
         [](MadeHost* made) {
           add_driven_gpu(made);

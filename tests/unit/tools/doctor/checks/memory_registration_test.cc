@@ -65,7 +65,7 @@ auto copied(bool is_proprietary, bool has_peermem) {
 
 // Kernels of distributions have taken dma-buf over into releases before 5.12.
 TEST(MemoryRegistration, EachCase_HasItsVerdict) {
-  const std::string load = "modprobe nvidia-peermem / modprobe -r nvidia-peermem";
+  const std::string load = "modprobe nvidia-peermem";
   const config::Environment no_dmabuf = {{"NCCL_DMABUF_ENABLE", "0"}};
   const char* no_peers = "0000000000000000 T ib_register_client\t[ib_core]\n";
   const char* peers =

@@ -74,7 +74,7 @@ TEST(PortState, EachCase_HasItsVerdict) {
           roce_down(1, {0})(made);
           made->netdev(0).is_up = false;
         },
-        Verdict::kFailure, "", "", "", "ip link set dev 'eth0' up / ip link set dev 'eth0' down"},
+        Verdict::kFailure, "", "", "", "ip link set dev 'eth0' up"},
        {"without carrier",
         [](MadeFabric* made) {
           roce_down(1, {0})(made);

@@ -34,8 +34,7 @@ TEST(MemoryLock, EachCase_HasItsVerdict) {
        {"8 MiB", may_lock(kEightMebibytes), Verdict::kFailure, "",
         "memlock of this process is 8192 KiB (/proc/self/limits)", "/etc/security/limits.d",
         "printf '* - memlock unlimited\\nroot - memlock unlimited\\n' > "
-        "/etc/security/limits.d/90-nccl-gdr-memlock.conf / "
-        "rm -f /etc/security/limits.d/90-nccl-gdr-memlock.conf"},
+        "/etc/security/limits.d/90-nccl-gdr-memlock.conf"},
        {"8 MiB without an HCA",
         [](MadeHost* made) { made->write("/proc/self/limits", kEightMebibytes); }, Verdict::kOk},
        {"8 MiB with a library", with_library(false), Verdict::kFailure},
@@ -101,7 +100,7 @@ TEST(Shm, EachCase_HasItsVerdict) {
                "", "/dev/shm has 64 MiB, 64 MiB of them free (statvfs), for 1 GPU",
                "start the container with --shm-size=1g or more, or with --ipc=host", ""},
               {"small and full", has_shm(64, 8), Verdict::kFailure, "", "", "remount",
-               "mount -o remount,size=50% /dev/shm / mount -o remount,size=67108864 /dev/shm"},
+               "mount -o remount,size=50% /dev/shm"},
               {"large and full", has_shm(4096, 0), Verdict::kFailure, "", "",
                "remove what is left there", ""},
               {"small without a GPU", has_shm(64, 64, 0), Verdict::kOk},

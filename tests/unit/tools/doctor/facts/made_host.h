@@ -85,12 +85,10 @@ inline Observation worst_of(const char* check, const Host& host) {
   return {};
 }
 
-// "command / undo" of each step, in lines of their own.
+// The commands of an observation, in lines of their own.
 inline std::string steps_of(const Observation& one) {
   std::string text;
-  for (const FixStep& step : one.steps) {
-    text += (text.empty() ? "" : "\n") + step.command + " / " + step.undo;
-  }
+  for (const std::string& command : one.steps) text += (text.empty() ? "" : "\n") + command;
   return text;
 }
 

@@ -17,7 +17,7 @@ TEST(DoctorJson, EveryVerdictAndAnyByte_IsJson) {
   const Json json = Json::parse(to_json(full_report()));
   EXPECT_EQ(json["verdict"], "failure");
   EXPECT_EQ(json["exit_status"], 1);
-  EXPECT_EQ(json["checks"][4]["observations"][1]["steps"][0]["undo"], "echo down");
+  EXPECT_EQ(json["checks"][4]["observations"][1]["steps"][0]["command"], "ip link set eth1 up");
 }
 
 TEST(DoctorJson, ObservationWithACostOfItsOwn_IsTheCostOfBoth) {

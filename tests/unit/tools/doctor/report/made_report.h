@@ -25,8 +25,7 @@ inline Report report_of(std::vector<CheckResult> results) {
   return report;
 }
 
-// A report with every verdict, steps with and without an undo, and texts that a format could
-// mistake for its own.
+// A report with every verdict, and texts that a format could mistake for its own.
 inline Report full_report() {
   return report_of(
       {result_of("fine", Cost::kStops, {ok("GPU0", "it is \"fine\"")}),
@@ -35,9 +34,7 @@ inline Report full_report() {
        result_of("cheap", Cost::kRisk, {failure("", "it may fail", "raise it")}),
        result_of("dear", Cost::kStops,
                  {ok("mlx5_0:1", "is well"),
-                  failure("mlx5_1:1", "is down", "ip link set eth1 up",
-                          {{"Starts the port.", "echo up", "echo down"},
-                           {"Waits. It needs no undo.", "echo wait", ""}}),
+                  failure("mlx5_1:1", "is down", "ip link set eth1 up", {"ip link set eth1 up"}),
                   unknown("mlx5_2:1", "cannot be read", "mount /sys")})});
 }
 

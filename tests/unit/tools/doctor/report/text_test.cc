@@ -33,8 +33,7 @@ TEST(DoctorText, EveryVerdict_FailuresFirstAndSortedByCost) {
             "unknown  dear (mount /sys)\n"
             "ok       fine\n"
             "node17: of 5 checks, 2 failed, 1 with warnings, 1 ok, 1 unknown, 0 not applicable\n"
-            "nccl-gdr doctor --all shows what each of them saw.\n"
-            "nccl-gdr doctor --fix-script prints fixes as a script to read and run.\n");
+            "nccl-gdr doctor --all shows what each of them saw.\n");
 }
 
 TEST(DoctorText, AllFine_IsThreeLines) {
