@@ -26,7 +26,6 @@ struct ConformanceCommand {
   int rank = -1;     // of this machine, with root
   bool all_tables = false;  // run once for each version that the plugin exports
   bool list = false;
-  bool beyond = false;
   std::string filter = "*";
   std::string json;
 };
@@ -62,8 +61,7 @@ nlohmann::json to_json(const ConformanceCase& one, const CaseResult& result) {
 ConformanceCases selected(const ConformanceCommand& command) {
   ConformanceCases cases = all_cases();
   std::erase_if(cases, [&](const ConformanceCase& one) {
-    bool fits = command.root.empty() || one.ranks == kMachines;
-    fits = fits && (command.beyond || !one.beyond);
+    const bool fits = command.root.empty() || one.ranks == kMachines;
     return !fits || fnmatch(command.filter.c_str(), one.id, FNM_EXTMATCH) != 0;
   });
   return cases;
@@ -217,8 +215,6 @@ void add_conformance_command(CLI::App& app) {
       ->add_option("--filter", command->filter,
                    "Only cases whose id matches this glob, with bash's extglob: \"@(C0|C24)*\"")
       ->capture_default_str();
-  suite->add_flag("--beyond", command->beyond,
-                  "Also cases that go beyond the contract: the group C9");
   suite->add_option("--seed", o.seed, "Seed of sizes, orders and data")
       ->check(whole_number())
       ->capture_default_str();

@@ -22,7 +22,7 @@ std::set<std::string> lacking(int version) {
   std::set<std::string> cases;
   if (version < 9) cases.insert({"C07", "C09", "C29", "C35"});
   if (version < 10) cases.insert({"C64", "C70"});
-  if (version < 11) cases.insert({"C60", "C61", "C62", "C65", "C91"});
+  if (version < 11) cases.insert({"C60", "C61", "C62", "C65"});
   return cases;
 }
 
@@ -31,7 +31,7 @@ TEST_P(EveryTable, CorrectPlugin_PassesEveryCaseThatTheVersionHas) {
   const bool takes_all = GetParam() == std::string("12");
   ToolRun run =
       run_tool({"conformance", "--plugin", REFERENCE_PLUGIN, "--table", GetParam(), "--filter",
-                takes_all ? "*" : "!(C5[2-7]*|C8*)", "--beyond", "--json", "-"});
+                takes_all ? "*" : "!(C5[2-7]*|C8*)", "--json", "-"});
   EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
   json report = json::parse(run.out);
   std::set<std::string> skipped;
@@ -100,14 +100,11 @@ TEST(Conformance, OtherSeeds_PassToo) {
   }
 }
 
-TEST(Conformance, List_HasTheCasesThatTheFilterTakesAndThoseBeyondWhenAskedFor) {
-  auto list = [](const char* filter, const Words& more = {}) {
-    Words words = {"conformance", "--list", "--filter", filter};
-    words.insert(words.end(), more.begin(), more.end());
-    return run_tool(words);
+TEST(Conformance, List_HasTheCasesThatTheFilterTakes) {
+  auto list = [](const char* filter) {
+    return run_tool({"conformance", "--list", "--filter", filter});
   };
   EXPECT_EQ(list("C9*").exit_code, 2);
-  EXPECT_THAT(list("C9*", {"--beyond"}).out, HasSubstr("C91-overwritten-context"));
   const ToolRun run = list("@(C57|C0[34])*");
   EXPECT_EQ(std::count(run.out.begin(), run.out.end(), '\n'), 3) << run.out;
   EXPECT_THAT(run.out, HasSubstr("C57-death-while-accepting          a listener killed before"));
@@ -150,7 +147,7 @@ class EveryDefect : public testing::TestWithParam<std::tuple<Defect, const char*
 TEST_P(EveryDefect, Suite_FailsTheCaseOfItsClause) {
   auto [defect, table] = GetParam();
   ToolRun run = run_tool(
-      {"conformance", "--plugin", REFERENCE_PLUGIN, "--table", table, "--beyond", "--filter",
+      {"conformance", "--plugin", REFERENCE_PLUGIN, "--table", table, "--filter",
        defect.caught_by, "--timeout", "4", "--peer-death-timeout", "3", "--json", "-"},
       {std::string("REFERENCE_PLUGIN_DEFECT=") + defect.name});
   json report = json::parse(run.out);
@@ -215,7 +212,6 @@ constexpr Defect kDefects[] = {
     {"negative_size", "C81-above-int-max", "reported size -"},
     {"wraps_size", "C82-above-uint-max", "is wrong"},
 #endif
-    {"reads_context", "C91-overwritten-context", "listen"},
 };
 
 // Defects of calls whose arguments or limits differ between the versions of the table.

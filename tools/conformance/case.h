@@ -15,9 +15,6 @@ struct ConformanceCase {
   int ranks;           // number of processes
   void (*run)(Session&);
   int killed_rank = -1;  // this rank kills itself with SIGKILL as part of the case
-  // More than any version of the contract asks for, but a careful plugin survives it: defects of
-  // NCCL releases. Runs with --beyond only.
-  bool beyond = false;
 };
 
 using ConformanceCases = std::vector<ConformanceCase>;

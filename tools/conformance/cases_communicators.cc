@@ -1,7 +1,5 @@
-// C6x: several communicators in one process, and what NCCL passes for each of them. C91: what a
-// defect of NCCL does to a context.
+// C6x: several communicators in one process, and what NCCL passes for each of them.
 #include <atomic>
-#include <cstring>
 #include <mutex>
 #include <thread>
 
@@ -169,23 +167,6 @@ void attributes_at_any_time(Session& s) {
   s.meet("all data has arrived");
 }
 
-// Host RMA of NCCL 2.29 and later connects through its internal back end with the context of the
-// network plugin, and from 2.30 on writes the traffic class into its first four bytes
-// (src/rma/rma_proxy.cc, ncclIbSetTrafficClass). A plugin that has something else there loses it.
-void overwritten_context(Session& s) {
-  s.open();
-  s.need(s.contract().contexts, "contexts");
-  if (s.context() == nullptr) s.skip("the plugin's context is null");
-  exchange(s, open_connection(s, 0, 0), {single(1000)});
-  for (int value : {1, abi::kTrafficClassUndefined, 0x5a5a5a5a}) {
-    std::memcpy(s.context(), &value, sizeof(value));
-    auto connections = open_connections(s, {{0, 0}});
-    exchange_all(s, connections, {single(1000), single(50000)});
-    if (s.net().has(NetEntry::kSetNetAttr)) {
-      s.must("setNetAttr", [&] { return s.net().set_net_attr(s.context(), NetAttributes{}); });
-    }
-  }
-}
 }  // namespace
 
 ConformanceCases communicator_cases() {
@@ -209,11 +190,6 @@ ConformanceCases communicator_cases() {
        "setNetAttr (v11) is null, or accepts undefined and other values before, during and after "
        "traffic",
        2, &attributes_at_any_time},
-      {.id = "C91-overwritten-context",
-       .clause = "a context (v11) works after NCCL's host RMA has overwritten its first four bytes",
-       .ranks = 1,
-       .run = &overwritten_context,
-       .beyond = true},
   };
 }
 
