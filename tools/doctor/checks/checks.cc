@@ -228,7 +228,7 @@ const std::vector<Check>& all_checks() {
        .cost = Cost::kHalves,
        .run = run_ip_subnets},
       {.name = "congestion-control",
-       .looks_at = "PFC, ECN and the traffic class of RoCE ports, against NCCL_IB_TC",
+       .looks_at = "ECN and the traffic class of RoCE ports, against NCCL_IB_TC",
        .why = "Where NCCL's packets are not in the class that NICs and switches keep lossless, "
               "congestion drops them, and each loss costs retransmissions.",
        .cost = Cost::kSlows,

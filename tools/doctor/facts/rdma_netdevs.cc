@@ -10,7 +10,6 @@
 #include <system_error>
 
 #include "tools/doctor/facts/host.h"
-#include "tools/doctor/facts/priority_flow_control.h"
 #include "topology/sources/sysfs_files.h"
 
 namespace gdr::tools::doctor {
@@ -105,14 +104,6 @@ void read_rdma_netdevs(const Host& host, RdmaPorts* ports) {
   }
   if (!host.is_live) return add_copied_addresses(host, ports);
   add_live_addresses(ports);
-  for (const RdmaHca& hca : ports->hcas) {
-    for (const RdmaPort& port : hca.ports) {
-      for (const std::string& name : port.netdevs) {
-        const auto netdev = ports->netdevs.find(name);
-        if (netdev != ports->netdevs.end()) netdev->second.pfc = pfc_priorities(name);
-      }
-    }
-  }
 }
 
 std::string to_string(const Ipv4Address& one) {

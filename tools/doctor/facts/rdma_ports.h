@@ -79,8 +79,6 @@ struct RdmaNetdev {
   std::optional<bool> is_up;        // set up by the administrator (IFF_UP)
   std::optional<bool> has_carrier;  // unknown for an interface that is not up
   std::vector<Ipv4Address> addresses;
-  // Priorities with PFC, as bits; nothing where the driver has no DCB or was not asked.
-  std::optional<uint8_t> pfc;
 };
 
 struct RdmaPorts {

@@ -3,12 +3,10 @@
 namespace gdr::tools::doctor {
 namespace {
 
-// A RoCE port with that PFC, ECN switch ("" for unknown) and value of NCCL_IB_TC.
-auto port_with(std::optional<uint8_t> pfc, const char* ecn, const char* traffic_class = "",
-               const char* of_driver = "") {
+// A RoCE port with that ECN switch ("" for unknown) and value of NCCL_IB_TC.
+auto port_with(const char* ecn, const char* traffic_class = "", const char* of_driver = "") {
   return [=](MadeFabric* made) {
     made->add_roce();
-    made->netdev(0).pfc = pfc;
     for (int priority = 0; *ecn != 0 && priority < 8; ++priority) {
       const std::string file = "/enable/" + std::to_string(priority);
       made->write("/sys/class/net/eth0/ecn/roce_np" + file, ecn);
@@ -23,23 +21,18 @@ TEST(CongestionControl, EachCase_HasItsVerdict) {
   expect_worst<MadeFabric>(
       "congestion-control",
       {{"InfiniBand alone", [](MadeFabric* made) { made->add_infiniband(); }, Verdict::kNothing},
-       {"nothing readable", port_with({}, ""), Verdict::kUnknown, "",
-        "PFC unknown, ECN unknown, NCCL_IB_TC unset"},
-       {"PFC without a traffic class", port_with(0x08, ""), Verdict::kWarning, "",
-        "PFC on for priority 3", "NCCL_IB_TC=106"},
-       {"PFC with its traffic class", port_with(0x08, "", "106"), Verdict::kOk},
-       {"the driver's class differs", port_with({}, "", "106", "Global tclass=162\n"),
+       {"nothing readable", port_with(""), Verdict::kUnknown, "", "ECN unknown, NCCL_IB_TC unset"},
+       {"the driver's class differs", port_with("", "106", "Global tclass=162\n"),
         Verdict::kWarning, "",
         "the driver's traffic class 162, NCCL_IB_TC=106: the driver's overrides"},
-       {"the driver's class is NCCL's", port_with({}, "", "162", "Global tclass=162\n"),
+       {"the driver's class is NCCL's", port_with("", "162", "Global tclass=162\n"),
         Verdict::kUnknown},
-       {"ECN off", port_with({}, "0\n"), Verdict::kWarning},
-       {"ECN on", port_with({}, "1\n"), Verdict::kOk},
+       {"ECN off", port_with("0\n"), Verdict::kWarning},
+       {"ECN on", port_with("1\n"), Verdict::kOk},
        {"rail that differs",
         [](MadeFabric* made) {
-          port_with(0x08, "", "106")(made);
+          port_with("1\n", "106")(made);
           made->add_roce();
-          made->netdev(1).pfc = 0;
         },
         Verdict::kWarning, "mlx5_1:1"},
        {"device of software",

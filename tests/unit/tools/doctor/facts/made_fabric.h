@@ -46,7 +46,7 @@ class MadeFabric : public MadeHost {
                  {{2, ipv4_gid(address), transport::GidType::kRoceV1}, netdev},
                  {{3, ipv4_gid(address), transport::GidType::kRoceV2}, netdev}};
     host.ports.netdevs[netdev] = {
-        .mtu = 9000, .is_up = true, .has_carrier = true, .addresses = {{address, 24}}, .pfc = {}};
+        .mtu = 9000, .is_up = true, .has_carrier = true, .addresses = {{address, 24}}};
     return port;
   }
   RdmaHca& hca(size_t i) { return host.ports.hcas.at(i); }
