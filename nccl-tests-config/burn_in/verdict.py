@@ -109,11 +109,11 @@ def _likely_reason(one, measured):
                     "too, at PCIe and memory: --check pcie-link,numa")
     if one.case.uses_gpu() and _host_memory_is_fast(one, measured):
         return ("host memory over the same port is not slow, so that it is the path to the GPU",
-                "nccl-gdr doctor --check pci-acs,iommu,gpu-rail-path,max-read-request,pcie-link; "
+                "nccl-gdr doctor --check pci-acs,iommu,gpu-rail-path,pcie-link; "
                 "where every GPU is as slow, that is the machine's limit, which --expect sets")
     if one.case.mode == "loopback":
         return ("without the cable, it is PCIe, memory or the HCA",
-                "nccl-gdr doctor --check pcie-link,max-read-request,numa,iommu; "
+                "nccl-gdr doctor --check pcie-link,numa,iommu; "
                 "where every rail is as slow, that is the machine's limit, which --expect sets")
     return ("it is one of both ports or what is between them",
             "nccl-gdr-burn-in loopback on every machine that took part: where both ports reach "

@@ -2,13 +2,11 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <optional>
 #include <sstream>
 #include <system_error>
 #include <vector>
 
 #include "tools/inspection/file_content.h"
-#include "topology/sources/pci_config.h"
 #include "topology/sources/sysfs_files.h"
 
 namespace gdr::tools::topo {
@@ -16,8 +14,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kReadRequestShift = 12;  // of the field Max_Read_Request_Size
-constexpr int kSmallestReadRequest = 128;
 constexpr int kBars = 6;
 
 topology::PciLink current_link(const fs::path& folder) {
@@ -29,18 +25,12 @@ topology::PciLink current_link(const fs::path& folder) {
 
 PciState read_state(const fs::path& folder) {
   const auto function = topology::pci_function(folder);
-  return PciState{current_link(folder), max_read_request(topology::read_config(folder)),
+  return PciState{current_link(folder),
                   largest_bar(file_content(folder / "resource").value_or("")),
                   function ? function->link : topology::PciLink{}};
 }
 
 }  // namespace
-
-int max_read_request(std::span<const uint8_t> config) {
-  const std::optional<uint16_t> control = topology::device_control(config);
-  const int field = control.value_or(0) >> kReadRequestShift & 7;
-  return !control.has_value() || field > 5 ? 0 : kSmallestReadRequest << field;
-}
 
 uint64_t largest_bar(std::string_view resource) {
   std::istringstream lines{std::string(resource)};

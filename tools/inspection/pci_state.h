@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
-#include <span>
 #include <string>
 #include <string_view>
 
@@ -15,7 +14,6 @@ namespace gdr::tools::topo {
 
 struct PciState {
   topology::PciLink current;  // what the link runs at; 0: unknown
-  int max_read_request = 0;   // Max_Read_Request_Size in bytes; 0: unknown
   uint64_t largest_bar = 0;   // size in bytes; 0: unknown
   // What the function and its slot support, whatever a topology file states; 0: unknown.
   topology::PciLink best = {};
@@ -28,11 +26,6 @@ using PciStates = std::map<topology::Bdf, PciState>;
 // leave their fields unknown; functions without a folder in sysfs are left out.
 PciStates read_pci_states(const topology::Machine& machine,
                           const std::filesystem::path& sysfs_root);
-
-// Returns Max_Read_Request_Size from a function's configuration space: the Device Control register
-// of the PCI Express capability (PCI Express Base Specification, section 7.5.3.4). Returns 0 where
-// the data lack the capability: without CAP_SYS_ADMIN the kernel returns only 64 bytes.
-int max_read_request(std::span<const uint8_t> config);
 
 // Returns the size of the largest region in the text of sysfs's file `resource`: lines of first
 // address, last address and flags, the first six of which are the BARs.

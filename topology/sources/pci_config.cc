@@ -6,12 +6,8 @@ namespace gdr::topology {
 namespace {
 
 constexpr size_t kConfigBytes = 4096;
-constexpr size_t kHeaderBytes = 64;
-constexpr size_t kFirstPointer = 0x34;  // of the list of capabilities
 constexpr size_t kFirstExtended = 0x100;
 constexpr uint32_t kNoResponse = 0xffffffff;  // what a read returns where no function answers
-constexpr uint8_t kPciExpress = 0x10;
-constexpr size_t kDeviceControl = 8;  // offset of the register in the capability
 
 }  // namespace
 
@@ -28,19 +24,6 @@ std::optional<uint16_t> word_at(std::span<const uint8_t> config, size_t at) {
   return static_cast<uint16_t>(config[at] | config[at + 1] << 8);
 }
 
-PciCapability find_capability(std::span<const uint8_t> config, uint8_t id) {
-  if (config.size() <= kHeaderBytes) return {};
-  size_t at = config[kFirstPointer] & ~3u;
-  // A list of more capabilities than fit into the space has a loop.
-  for (size_t seen = 0; seen < config.size() / 4; ++seen) {
-    if (at == 0) return {true, 0};
-    if (at < kHeaderBytes || at + 2 > config.size()) return {};
-    if (config[at] == id) return {true, at};
-    at = config[at + 1] & ~3u;
-  }
-  return {};
-}
-
 PciCapability find_extended_capability(std::span<const uint8_t> config, uint16_t id) {
   size_t at = kFirstExtended;
   for (size_t seen = 0; seen < config.size() / 4; ++seen) {
@@ -52,12 +35,6 @@ PciCapability find_extended_capability(std::span<const uint8_t> config, uint16_t
     if (at == 0) return {true, 0};
   }
   return {};
-}
-
-std::optional<uint16_t> device_control(std::span<const uint8_t> config) {
-  const PciCapability found = find_capability(config, kPciExpress);
-  if (found.at == 0) return std::nullopt;
-  return word_at(config, found.at + kDeviceControl);
 }
 
 }  // namespace gdr::topology

@@ -21,17 +21,10 @@ struct PciCapability {
 // without extended space, 64 without CAP_SYS_ADMIN, none where it cannot be read.
 std::vector<uint8_t> read_config(const std::filesystem::path& function);
 
-// Finds a capability by its ID in the first 256 bytes: 0x10 is PCI Express.
-PciCapability find_capability(std::span<const uint8_t> config, uint8_t id);
-
 // Finds an extended capability, which is at 256 or above: 0x000d is ACS.
 PciCapability find_extended_capability(std::span<const uint8_t> config, uint16_t id);
 
 // Returns the little-endian number of two bytes at an offset; nothing where the data end before.
 std::optional<uint16_t> word_at(std::span<const uint8_t> config, size_t at);
-
-// Returns the Device Control register of the PCI Express capability (section 7.5.3.4); nothing
-// where the data lack it.
-std::optional<uint16_t> device_control(std::span<const uint8_t> config);
 
 }  // namespace gdr::topology

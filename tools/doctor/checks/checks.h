@@ -29,7 +29,6 @@ Observations run_nvlink(const Host& host);
 Observations run_pci_acs(const Host& host);
 Observations run_iommu(const Host& host);
 Observations run_pcie_link(const Host& host);
-Observations run_max_read_request(const Host& host);
 Observations run_numa(const Host& host);
 
 // Ports and fabric

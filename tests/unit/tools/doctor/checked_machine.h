@@ -22,11 +22,11 @@ inline Machine good_machine() {
 // The state of every function of a good machine, as a privileged process reads it.
 inline topo::PciStates good_states(const Machine& machine) {
   topo::PciStates states;
-  const topo::PciState gpu{{32, 16}, 512, uint64_t{1} << 37};
-  const topo::PciState hca{{32, 16}, 4096, uint64_t{1} << 25};
+  const topo::PciState gpu{{32, 16}, uint64_t{1} << 37};
+  const topo::PciState hca{{32, 16}, uint64_t{1} << 25};
   for (const Gpu& one : machine.gpus) states[one.bdf] = gpu;
   for (const Hca& one : machine.hcas) states[*one.bdf] = hca;
-  for (const topology::Switch& one : machine.switches) states[one.bdf] = {{16, 16}, 128, 0};
+  for (const topology::Switch& one : machine.switches) states[one.bdf] = {{16, 16}, 0};
   return states;
 }
 

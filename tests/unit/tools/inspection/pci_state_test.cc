@@ -8,40 +8,6 @@
 namespace gdr::tools::topo {
 namespace {
 
-// A configuration space with a power-management capability before that of PCI Express.
-std::string config_with(int device_control) {
-  std::string bytes(256, '\0');
-  auto put = [&](size_t at, int value) { bytes[at] = static_cast<char>(value); };
-  put(0x34, 0x40);
-  put(0x40, 0x01);
-  put(0x41, 0x60);
-  put(0x60, 0x10);
-  put(0x68, device_control & 0xff);
-  put(0x69, device_control >> 8);
-  return bytes;
-}
-
-int read_request_of(const std::string& config) {
-  return max_read_request({reinterpret_cast<const uint8_t*>(config.data()), config.size()});
-}
-
-TEST(PciState, MaxReadRequest_IsThatOfTheDeviceControlRegister) {
-  EXPECT_EQ(read_request_of(config_with(0x0fff)), 128);
-  EXPECT_EQ(read_request_of(config_with(0x2936)), 512);
-  EXPECT_EQ(read_request_of(config_with(0x5936)), 4096);
-  EXPECT_EQ(read_request_of(config_with(0x6936)), 0);  // reserved
-}
-
-TEST(PciState, ConfigurationSpaceWithoutTheCapability_IsUnknown) {
-  EXPECT_EQ(read_request_of(""), 0);
-  EXPECT_EQ(read_request_of(config_with(0x5936).substr(0, 64)), 0);
-  EXPECT_EQ(read_request_of(config_with(0x5936).substr(0, 0x69)), 0);
-  EXPECT_EQ(read_request_of(std::string(256, '\xff')), 0);
-  std::string loop = config_with(0x5936);
-  loop[0x41] = 0x40;
-  EXPECT_EQ(read_request_of(loop), 0);
-}
-
 TEST(PciState, LargestBar_IsAmongTheFirstSixRegions) {
   EXPECT_EQ(largest_bar("0x00000000a0000000 0x00000000a0ffffff 0x0000000000040200\n"
                         "0x0000002000000000 0x0000003fffffffff 0x000000000014220c\n"
@@ -63,10 +29,9 @@ TEST_F(PciStateFiles, Files_AreReadByAddress) {
   write(folder / "current_link_speed", "16.0 GT/s PCIe\n");
   write(folder / "current_link_width", "8\n");
   write(folder / "resource", "0x1000 0x1fff 0x200\n");
-  write(folder / "config", config_with(0x5936));
   const auto states = read_pci_states(machine, root_);
   ASSERT_EQ(states.size(), 1u);
-  EXPECT_EQ(states.at(machine.gpus[0].bdf), (PciState{{16, 8}, 4096, 4096}));
+  EXPECT_EQ(states.at(machine.gpus[0].bdf), (PciState{{16, 8}, 4096}));
 }
 
 // The kernel shows a width of 255, or 63 of newer functions, where it does not know.

@@ -28,16 +28,6 @@ inline topology::Machine one_switch() {
   return machine;
 }
 
-// A configuration space with this Device Control register in front of the extended capabilities.
-inline std::string config_with_control(unsigned device_control, std::string config = {}) {
-  if (config.empty()) config = topology::config_space({});
-  config[0x34] = 0x40;
-  config[0x40] = 0x10;
-  config[0x48] = static_cast<char>(device_control & 0xff);
-  config[0x49] = static_cast<char>(device_control >> 8);
-  return config;
-}
-
 class MadePci : public MadeHost {
  public:
   explicit MadePci(topology::Machine machine = one_switch()) {
@@ -48,7 +38,7 @@ class MadePci : public MadeHost {
       link(std::string("/sys/bus/pci/devices/") + device, folder);
       group(device, "");
       config(port, topology::config_space({}));
-      config(device, config_with_control(0x5910));
+      config(device, topology::config_space({}));
     }
     write("/sys/kernel/hostname", "");
     write("/proc/cpuinfo", "processor\t: 0\nflags\t\t: fpu vme\n");
