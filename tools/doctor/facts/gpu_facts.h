@@ -33,7 +33,6 @@ struct CudaRuntime {
 
 // What NVML and CUDA report of a GPU; nothing where they do not.
 struct GpuFact {
-  std::optional<uint64_t> memory_bytes;  // all of it (nvmlDeviceGetMemoryInfo)
   std::optional<uint64_t> bar1_bytes;    // size of BAR1 (nvmlDeviceGetBAR1MemoryInfo)
   std::optional<bool> exports_dmabuf;    // CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED
   std::optional<bool> gpudirect;         // CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED

@@ -101,10 +101,7 @@ std::optional<CudaRuntime> cuda_runtime() {
 void read_gpu_of_nvml(const nvml::Api& api, const Bdf& bdf, GpuFact* fact) {
   nvml::Device device = nullptr;
   if (api.device_by_pci_bus_id(bdf.to_string().c_str(), &device) != nvml::kSuccess) return;
-  nvml::MemoryInfo memory{}, bar1{};
-  if (api.memory_info && api.memory_info(device, &memory) == nvml::kSuccess && memory.total > 0) {
-    fact->memory_bytes = memory.total;
-  }
+  nvml::MemoryInfo bar1{};
   if (api.bar1_memory_info && api.bar1_memory_info(device, &bar1) == nvml::kSuccess &&
       bar1.total > 0) {
     fact->bar1_bytes = bar1.total;

@@ -22,7 +22,6 @@ class GpuQueries : public ::testing::Test {
     nvml_ = state();
     fake_nvml::Gpu gpu;
     gpu.bus_id = "0000:1A:00.0";
-    gpu.memory_bytes = 80 * kGiB;
     gpu.bar1_bytes = 128 * kGiB;
     *nvml_ = {};
     nvml_->gpus = {gpu};
@@ -43,17 +42,14 @@ TEST_F(GpuQueries, LoadedDriver_IsAskedForEachGpu) {
   const GpuFact& gpu = facts.gpus.at(kFirst);
   EXPECT_EQ(gpu.exports_dmabuf, true);
   EXPECT_EQ(gpu.gpudirect, true);
-  EXPECT_EQ(gpu.memory_bytes, 80 * kGiB);
   EXPECT_EQ(gpu.bar1_bytes, 128 * kGiB);
   EXPECT_EQ(nvml_->users, 0);
 }
 
-TEST_F(GpuQueries, MemoryThatNvmlDoesNotReport_IsUnknown) {
+TEST_F(GpuQueries, Bar1ThatNvmlDoesNotReport_IsUnknown) {
   add_driven_gpu(&made_);
-  nvml_->gpus[0].memory_bytes = 0;
   nvml_->gpus[0].failing["nvmlDeviceGetBAR1MemoryInfo"] = 999;
   const GpuFacts facts = read_gpu_facts(made_.host);
-  EXPECT_EQ(facts.gpus.at(kFirst).memory_bytes, std::nullopt);
   EXPECT_EQ(facts.gpus.at(kFirst).bar1_bytes, std::nullopt);
 }
 
