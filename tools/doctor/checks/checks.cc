@@ -223,12 +223,6 @@ const std::vector<Check>& all_checks() {
               "for milliseconds to seconds, and end it after some.",
        .cost = Cost::kSlows,
        .run = run_error_counters},
-      {.name = "hca-firmware",
-       .looks_at = "the firmware of HCAs of one model",
-       .why = "HCAs of different firmware behave differently under load, and drift is a frequent "
-              "cause of one slow rail.",
-       .cost = Cost::kRisk,
-       .run = run_hca_firmware},
       {.name = "good-machine",
        .looks_at = "what the good machine of --expect has, and this one should have",
        .why = "A job is as slow as its slowest node, and a machine does not know what it ought to "

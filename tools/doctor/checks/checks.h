@@ -40,7 +40,6 @@ Observations run_roce_gids(const Host& host);
 Observations run_ip_subnets(const Host& host);
 Observations run_congestion_control(const Host& host);
 Observations run_error_counters(const Host& host);
-Observations run_hca_firmware(const Host& host);
 Observations run_good_machine(const Host& host);
 
 // The process, the system and containers

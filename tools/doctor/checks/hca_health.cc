@@ -1,4 +1,4 @@
-// The health of HCAs: error counters of ports, and how fast they move, and firmware.
+// The health of HCAs: error counters of ports, and how fast they move.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -207,72 +207,12 @@ Observation error_counters_of(const Host& host, const FabricPort& one) {
   return ok(one.label, totals + "; none moved in the last " + duration_text(moves.seconds));
 }
 
-// HCAs of a model by their firmware. Boards of different makers (board_id, the PSID of NVIDIA) have
-// different firmware for one chip, so that the board is a part of the model.
-using HcasByFirmware = std::map<std::string, std::vector<const RdmaHca*>>;
-
-std::map<std::string, HcasByFirmware> firmware_of_models(const Host& host) {
-  std::map<std::string, HcasByFirmware> models;
-  for (const RdmaHca& hca : host.ports.hcas) {
-    if (hca.is_virtual || hca.firmware.empty()) continue;
-    std::string model = hca.board_id.empty() ? hca.pci_ids : hca.board_id;
-    if (model.empty()) model = hca.hca_type;
-    models[hca.pci_ids + " " + model][hca.firmware].push_back(&hca);
-  }
-  return models;
-}
-
-std::vector<std::string> names_of_rdma_hcas(const std::vector<const RdmaHca*>& hcas) {
-  std::vector<std::string> names;
-  for (const RdmaHca* hca : hcas) names.push_back(hca->name);
-  return names;
-}
-
-const std::string& usual_firmware(const HcasByFirmware& versions) {
-  auto usual = versions.begin();
-  for (auto one = versions.begin(); one != versions.end(); ++one) {
-    if (one->second.size() >= usual->second.size()) usual = one;
-  }
-  return usual->first;
-}
-
-void add_firmware(const HcasByFirmware& versions, Observations* seen) {
-  const std::string& usual = usual_firmware(versions);
-  for (const auto& [version, hcas] : versions) {
-    const std::string names = topo::short_list(names_of_rdma_hcas(hcas));
-    if (version == usual) {
-      seen->push_back(ok(names, "firmware " + version));
-      continue;
-    }
-    const std::string pci = hcas.front()->pci.empty() ? "PCI" : hcas.front()->pci;
-    seen->push_back(warning(names,
-                            fmt::format("firmware {} (fw_ver in sysfs), where others of the board "
-                                        "have {}",
-                                        version, usual),
-                            fmt::format("bring all to one version: mlxfwmanager -d {0} --query, "
-                                        "mlxfwmanager -d {0} -u, then mlxfwreset -d {0} reset",
-                                        pci)));
-  }
-}
-
 }  // namespace
 
 Observations run_error_counters(const Host& host) {
   Observations seen;
   for (const FabricPort& one : judged_ports(host)) seen.push_back(error_counters_of(host, one));
   if (seen.empty()) return {no_fabric_port(host)};
-  return seen;
-}
-
-Observations run_hca_firmware(const Host& host) {
-  Observations seen;
-  for (const auto& [model, versions] : firmware_of_models(host)) add_firmware(versions, &seen);
-  for (const RdmaHca& hca : host.ports.hcas) {
-    if (hca.is_virtual || !hca.firmware.empty()) continue;
-    seen.push_back(unknown(hca.name, "its firmware is unknown (no fw_ver in sysfs)",
-                           "ibv_devinfo, or the vendor's tool"));
-  }
-  if (seen.empty()) return {nothing_on(host, "there is no HCA with firmware to look at")};
   return seen;
 }
 

@@ -80,31 +80,5 @@ TEST(ErrorCounters, SinceAnEarlierReport_AreJudgedByTheirRate) {
         Verdict::kUnknown, "", "--since has no counters of the port from this boot"}});
 }
 
-// HCAs with that firmware.
-auto with_firmware(std::vector<std::string> versions) {
-  return [versions](MadeFabric* made) {
-    for (size_t i = 0; i < versions.size(); ++i) {
-      made->add_infiniband();
-      made->hca(i).firmware = versions[i];
-    }
-  };
-}
-
-TEST(HcaFirmware, EachCase_HasItsVerdict) {
-  expect_worst<MadeFabric>(
-      "hca-firmware",
-      {{"equal", with_firmware({"28.39.1002", "28.39.1002"}), Verdict::kOk, "mlx5_0, mlx5_1",
-        "firmware 28.39.1002"},
-       {"one of three differs", with_firmware({"28.39.1002", "28.40.1000", "28.39.1002"}),
-        Verdict::kWarning, "mlx5_1", "others of the board have 28.39.1002"},
-       {"of another board",
-        [](MadeFabric* made) {
-          with_firmware({"28.39.1002", "22.1"})(made);
-          made->hca(1).board_id = "DEL0000000027";
-        },
-        Verdict::kOk},
-       {"unknown", with_firmware({""}), Verdict::kUnknown}});
-}
-
 }  // namespace
 }  // namespace gdr::tools::doctor
