@@ -104,21 +104,6 @@ TEST(NcclVariables, EachCase_HasItsVerdict) {
         "", "strictly ordered writes", "unset NCCL_IB_PCI_RELAXED_ORDERING"}});
 }
 
-TEST(NcclVariables, RemovedFromNccl_AreWarningsWhateverTheValueAndThePlugin) {
-  for (const char* value : {"0", "1", "-2", "PHB"}) {
-    for (const char* name : {"NCCL_IB_GDR_LEVEL", "NCCL_IB_CUDA_SUPPORT"}) {
-      for (const Environment& plugin : {Environment{}, Environment{{"NCCL_NET_PLUGIN", "gdr"}}}) {
-        Environment environment = plugin;
-        environment[name] = value;
-        const Observations seen = variables_seen_with(environment);
-        ASSERT_EQ(seen.size(), 1u) << name << value;
-        EXPECT_EQ(seen[0].verdict, Verdict::kWarning) << name << value;
-        EXPECT_TRUE(seen[0].fix.starts_with(std::string("unset ") + name)) << seen[0].fix;
-      }
-    }
-  }
-}
-
 TEST(NcclVariables, FilesOfNccl_AreReadAsNcclReadsThem) {
   const std::string topology = kTopologyFile;
   const std::string graph =
