@@ -84,7 +84,6 @@ struct Api {
   Rc (*nvlink_state)(Device device, unsigned link, int* state);
   Rc (*nvlink_remote_pci_info)(Device device, unsigned link, PciInfo* remote);
   Rc (*field_values)(Device device, int count, FieldValue* values);
-  Rc (*memory_info)(Device device, MemoryInfo* memory);
   Rc (*bar1_memory_info)(Device device, MemoryInfo* memory);
 };
 
@@ -102,7 +101,6 @@ inline Api bind(void* library) {
   find("nvmlDeviceGetNvLinkState", api.nvlink_state);
   find("nvmlDeviceGetNvLinkRemotePciInfo", api.nvlink_remote_pci_info);
   find("nvmlDeviceGetFieldValues", api.field_values);
-  find("nvmlDeviceGetMemoryInfo", api.memory_info);
   find("nvmlDeviceGetBAR1MemoryInfo", api.bar1_memory_info);
   return api;
 }

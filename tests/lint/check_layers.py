@@ -51,7 +51,7 @@ LAYERS = {
     "tools/topo": ["tools/inspection", "tools/prediction", "tools/common", "plugin/config", "topology/sources", "topology", "transport/device", "base"],
     "tools/doctor": ["tools/inspection", "tools/prediction", "tools/common", "plugin/config", "topology/live",
                      "topology/sources", "topology", "transport/device", "drivers/verbs",
-                     "drivers/cuda", "drivers/nvml", "base"],
+                     "drivers/cuda", "base"],
     "tools": ["tools/doctor", "tools/topo", "tools/inspection", "tools/prediction", "tools/perf", "tools/conformance", "tools/ranks", "tools/net",
               "tools/common", "plugin/config", "plugin/abi", "topology/sources", "topology", "base"],
     "softhca/gpu": ["drivers/cuda", "base"],

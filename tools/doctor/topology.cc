@@ -99,9 +99,7 @@ topo::PciState state_of(const Host& host, const std::optional<Bdf>& bdf) {
 
 uint64_t bar1_bytes_of(const Host& host, const Gpu& gpu) {
   const uint64_t largest = state_of(host, gpu.bdf).largest_bar;
-  if (largest > 0) return largest;
-  const auto facts = host.gpus.gpus.find(gpu.bdf);
-  return facts == host.gpus.gpus.end() ? 0 : facts->second.bar1_bytes.value_or(0);
+  return largest == 0 && gpu.bar1.has_value() ? gpu.bar1->bytes : largest;
 }
 
 std::string gpu_name(const Machine& machine, size_t gpu) {

@@ -54,13 +54,6 @@ std::optional<unsigned> field(Device device, const FieldValue& asked) {
   return link->active && link->trained ? 1 : 0;
 }
 
-// A quarter of the memory, or of BAR1, is in use.
-Rc report_memory(unsigned long long total, MemoryInfo* memory) {
-  if (total == 0) return gdr::nvml::kErrorNotSupported;
-  *memory = {total, total - total / 4, total / 4};
-  return gdr::nvml::kSuccess;
-}
-
 }  // namespace
 
 FAKE_NVML_EXPORT fake_nvml::State* fake_nvml_state() { return &state; }
@@ -135,12 +128,10 @@ FAKE_NVML_EXPORT Rc nvmlDeviceGetFieldValues(Device device, int count, FieldValu
   return gdr::nvml::kSuccess;
 }
 
-FAKE_NVML_EXPORT Rc nvmlDeviceGetMemoryInfo(Device device, MemoryInfo* memory) {
-  if (auto rc = forced_result(device, __func__)) return *rc;
-  return report_memory(gpu_of(device)->memory_bytes, memory);
-}
-
 FAKE_NVML_EXPORT Rc nvmlDeviceGetBAR1MemoryInfo(Device device, MemoryInfo* memory) {
   if (auto rc = forced_result(device, __func__)) return *rc;
-  return report_memory(gpu_of(device)->bar1_bytes, memory);
+  const unsigned long long total = gpu_of(device)->bar1_bytes;
+  if (total == 0) return gdr::nvml::kErrorNotSupported;
+  *memory = {total, total - total / 4, total / 4};  // a quarter is in use
+  return gdr::nvml::kSuccess;
 }

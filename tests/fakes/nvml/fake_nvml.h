@@ -25,8 +25,7 @@ struct Gpu {
   int capability = 90;  // compute capability times 10: 90 for 9.0
   std::vector<Link> links;
   std::vector<C2cLink> c2c_links = {};
-  unsigned long long memory_bytes = 0;      // 0: the GPU does not report its memory
-  unsigned long long bar1_bytes = 0;        // 0: nor its BAR1
+  unsigned long long bar1_bytes = 0;        // 0: the GPU does not report its BAR1
   std::map<std::string, int> failing = {};  // NVML return codes for this GPU, by function name
 };
 

@@ -31,9 +31,8 @@ struct CudaRuntime {
   int version = 0;  // 12080 for 12.8 (cudaRuntimeGetVersion); 0: unknown
 };
 
-// What NVML and CUDA report of a GPU; nothing where they do not.
+// What CUDA reports of a GPU; nothing where it does not.
 struct GpuFact {
-  std::optional<uint64_t> bar1_bytes;    // size of BAR1 (nvmlDeviceGetBAR1MemoryInfo)
   std::optional<bool> exports_dmabuf;    // CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED
   std::optional<bool> gpudirect;         // CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED
 };

@@ -1,4 +1,4 @@
-// Asks CUDA, NVML and the verbs library for GpuFacts.
+// Asks CUDA and the verbs library for GpuFacts.
 #include <dlfcn.h>
 
 #include <cstdlib>
@@ -6,7 +6,6 @@
 #include <system_error>
 
 #include "drivers/cuda/cuda_api.h"
-#include "drivers/nvml/nvml_api.h"
 #include "drivers/verbs/verbs_api.h"
 #include "tools/doctor/facts/gpu_facts.h"
 #include "tools/doctor/facts/host.h"
@@ -98,27 +97,6 @@ std::optional<CudaRuntime> cuda_runtime() {
   return {};
 }
 
-void read_gpu_of_nvml(const nvml::Api& api, const Bdf& bdf, GpuFact* fact) {
-  nvml::Device device = nullptr;
-  if (api.device_by_pci_bus_id(bdf.to_string().c_str(), &device) != nvml::kSuccess) return;
-  nvml::MemoryInfo bar1{};
-  if (api.bar1_memory_info && api.bar1_memory_info(device, &bar1) == nvml::kSuccess &&
-      bar1.total > 0) {
-    fact->bar1_bytes = bar1.total;
-  }
-}
-
-void read_nvml(const std::vector<NvidiaGpu>& gpus, std::map<Bdf, GpuFact>* facts) {
-  void* library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) return;
-  const nvml::Api api = nvml::bind(library);
-  if (api.init && api.shutdown && api.device_by_pci_bus_id && api.init() == nvml::kSuccess) {
-    for (const NvidiaGpu& gpu : gpus) read_gpu_of_nvml(api, gpu.bdf, &(*facts)[gpu.bdf]);
-    api.shutdown();
-  }
-  dlclose(library);
-}
-
 // Opens every HCA once, as the plugin does, which asks for nothing of its firmware but attributes.
 void read_hcas(const Host& host, GpuFacts* facts) {
   const auto preferred = host.environment.find("NCCL_IBVERBS_LIB");
@@ -140,11 +118,8 @@ void read_hcas(const Host& host, GpuFacts* facts) {
 GpuFacts read_gpu_facts(const Host& host) {
   GpuFacts facts;
   if (!host.is_live) return facts;
-  const bool driver_is_loaded = nvidia_module(host).is_loaded();
-  read_cuda(driver_is_loaded, &facts);
+  read_cuda(nvidia_module(host).is_loaded(), &facts);
   facts.runtime = cuda_runtime();
-  if (driver_is_loaded)
-    read_nvml(nvidia_gpus(host).value_or(std::vector<NvidiaGpu>{}), &facts.gpus);
   read_hcas(host, &facts);
   return facts;
 }

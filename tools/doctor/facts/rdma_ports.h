@@ -56,11 +56,10 @@ struct RdmaHca {
   std::string name;              // "mlx5_0"
   std::filesystem::path folder;  // in sysfs, or what a verbs library has in its place
   std::string driver;            // of the PCI function: "mlx5_core"; "": none or unknown
-  std::string firmware, board_id, hca_type;  // "" where unknown
-  std::string node_type;                     // "1: CA", "4: RNIC"
-  std::string guid;                          // of the node: "946d:ae03:00c0:1234"; "": unknown
-  std::string pci;                           // "0000:3b:00.0"; "" for a device without a function
-  std::string pci_ids;                       // "15b3:1021"; "" where unknown
+  std::string node_type;         // "1: CA", "4: RNIC"
+  std::string guid;              // of the node: "946d:ae03:00c0:1234"; "": unknown
+  std::string pci;               // "0000:3b:00.0"; "" for a device without a function
+  std::string pci_ids;           // "15b3:1021"; "" where unknown
   bool is_virtual = false;       // a device of software above a network interface (rxe, siw)
   std::optional<bool> in_verbs;  // whether libibverbs lists it; nothing: not asked
   std::string open_error;        // why libibverbs could not open it; ""

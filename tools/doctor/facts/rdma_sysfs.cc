@@ -118,9 +118,6 @@ std::optional<int> number_in_sysfs(const std::string& text, int base) {
 }
 
 void read_rdma_hca(const Host& host, RdmaHca* hca) {
-  hca->firmware = topology::first_line(hca->folder / "fw_ver");
-  hca->board_id = topology::first_line(hca->folder / "board_id");
-  hca->hca_type = topology::first_line(hca->folder / "hca_type");
   hca->node_type = topology::first_line(hca->folder / "node_type");
   const std::string guid = topology::first_line(hca->folder / "node_guid");
   if (topology::parse_guid(guid) != 0) hca->guid = guid;

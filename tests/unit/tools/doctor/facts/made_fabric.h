@@ -77,8 +77,6 @@ class MadeFabric : public MadeHost {
     hca.name = "mlx5_" + std::to_string(host.ports.hcas.size());
     hca.folder = host.path("/sys/class/infiniband/" + hca.name);
     hca.driver = "mlx5_core";
-    hca.firmware = "28.39.1002";
-    hca.board_id = "MT_0000000838";
     hca.pci_ids = "15b3:1021";
     hca.in_verbs = true;
     RdmaPort port;
