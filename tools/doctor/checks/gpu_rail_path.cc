@@ -3,16 +3,42 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
+#include <optional>
 #include <set>
 #include <utility>
 
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/nccl_settings.h"
 #include "tools/doctor/topology.h"
-#include "tools/inspection/reach.h"
 
 namespace gdr::tools::doctor {
 namespace {
+
+// The verdict that keeps a GPU and its own rail from GPUDirect RDMA because they are too far apart;
+// nothing where they are not, or where the GPU has no rail.
+std::optional<topo::Verdict> out_of_reach(const RailDecision& decision, size_t gpu) {
+  const Rail* rail = decision.plan.first_rail_of(gpu);
+  if (rail == nullptr) return std::nullopt;
+  const auto verdicts = verdicts_between(decision, gpu, static_cast<size_t>(rail->port.hca));
+  const topo::Verdict& verdict = verdicts.receive.direct ? verdicts.send : verdicts.receive;
+  if (verdict.direct || !verdict.too_far) return std::nullopt;
+  return verdict;
+}
+
+// Those of the GPUs (indexes in Machine::gpus) that are out of reach.
+std::vector<size_t> gpus_out_of_reach(const RailDecision& decision,
+                                      const std::vector<size_t>& gpus) {
+  std::vector<size_t> far = gpus;
+  std::erase_if(far, [&](size_t gpu) { return !out_of_reach(decision, gpu).has_value(); });
+  return far;
+}
+
+std::vector<size_t> gpus_out_of_reach(const RailDecision& decision) {
+  std::vector<size_t> all(decision.machine.gpus.size());
+  std::iota(all.begin(), all.end(), size_t{0});
+  return gpus_out_of_reach(decision, all);
+}
 
 enum class Setting { kNone, kC2c, kUnsetLevel, kLevel };
 
@@ -28,24 +54,34 @@ struct ReachRemedy {
 // Machine::gpus) have GPUDirect RDMA with their own rails: NCCL_NET_GDR_C2C, a level that is not
 // set, or the level of the longest of their paths.
 ReachRemedy reach_remedy(const RailDecision& decision, const std::vector<size_t>& gpus) {
-  auto reaches_all = [&](const RailDecision& changed) {
-    return topo::gpus_out_of_reach(changed, gpus).empty();
+  const topology::nccl::Settings in_force = decision.prediction.settings();
+  auto reaches_all = [&](const topology::nccl::Settings& settings) {
+    RailDecision changed = decision;
+    changed.prediction = topology::predict(changed.machine, changed.plan, settings);
+    return gpus_out_of_reach(changed, gpus).empty();
+  };
+  auto reaches_all_at = [&](std::optional<PathClass> level) {
+    topology::nccl::Settings settings = in_force;
+    settings.gdr_level = level;
+    return reaches_all(settings);
   };
   const auto& all = decision.machine.gpus;
   const bool has_c2c =
       std::any_of(all.begin(), all.end(), [](const Gpu& gpu) { return gpu.c2c_links > 0; });
-  if (has_c2c && reaches_all(topo::with_c2c(decision)))
-    return {Setting::kC2c, "export NCCL_NET_GDR_C2C=1", true};
-  const bool has_level = decision.prediction.settings().gdr_level.has_value();
-  if (has_level && reaches_all(topo::with_level(decision, std::nullopt)))
+  topology::nccl::Settings over_c2c = in_force;
+  over_c2c.gdr_c2c = true;
+  if (has_c2c && reaches_all(over_c2c)) return {Setting::kC2c, "export NCCL_NET_GDR_C2C=1", true};
+  if (in_force.gdr_level.has_value() && reaches_all_at(std::nullopt)) {
     return {Setting::kUnsetLevel, "", true};
+  }
   PathClass farthest = PathClass::kLoc;
   for (size_t gpu : gpus) farthest = std::max(farthest, decision.plan.gpus[gpu].path);
-  const std::optional<PathClass> level =
-      topo::best_level(decision, gpus, {farthest, PathClass::kSys});
-  if (!level.has_value() || !reaches_all(topo::with_level(decision, level))) return {};
-  return {Setting::kLevel, std::string("export NCCL_NET_GDR_LEVEL=") + topology::to_string(*level),
-          *level != PathClass::kSys};
+  for (const PathClass level : {farthest, PathClass::kSys}) {
+    if (!reaches_all_at(level)) continue;
+    return {Setting::kLevel, std::string("export NCCL_NET_GDR_LEVEL=") + topology::to_string(level),
+            level != PathClass::kSys};
+  }
+  return {};
 }
 
 // Whether the NUMA nodes of the GPU and its rail are known.
@@ -71,7 +107,7 @@ const char* meeting_text(const RailDecision& decision, size_t gpu) {
 // Whether some of the GPUs are far from their rails only by NCCL_IB_HCA or the user's map.
 bool is_far_by_choice(const Host& host, const std::vector<size_t>& gpus) {
   if (!host.inspection->unrestricted.has_value()) return false;
-  const std::vector<size_t> far = topo::gpus_out_of_reach(*host.inspection->unrestricted);
+  const std::vector<size_t> far = gpus_out_of_reach(*host.inspection->unrestricted);
   return std::any_of(gpus.begin(), gpus.end(), [&](size_t gpu) {
     return std::find(far.begin(), far.end(), gpu) == far.end();
   });
@@ -201,11 +237,11 @@ Observation gpu_near_rail(const RailDecision& decision, size_t gpu) {
 // when it does without GPUDirect RDMA.
 void judge_reach(const Host& host, Findings* found) {
   const RailDecision& decision = decision_of(host);
-  std::vector<size_t> far = topo::gpus_out_of_reach(decision);
+  std::vector<size_t> far = gpus_out_of_reach(decision);
   std::erase_if(far, [&](size_t gpu) { return has_lost_its_rail(decision, gpu, found); });
   std::map<std::pair<std::string, std::string>, std::vector<size_t>> gpus_by_reason;
   for (const size_t gpu : far) {
-    gpus_by_reason[{topo::out_of_reach(decision, gpu)->reason, consequence_of_reach(decision, gpu)}]
+    gpus_by_reason[{out_of_reach(decision, gpu)->reason, consequence_of_reach(decision, gpu)}]
         .push_back(gpu);
   }
   // A setting is the same on the whole machine.
@@ -231,7 +267,7 @@ Observations run_gpu_rail_path(const Host& host) {
     return {nothing_on(host, "there is no GPU that could have a rail")};
   if (decision.machine.hcas.empty())
     return {nothing_on(host, "there is no HCA that could be a rail")};
-  const std::vector<size_t> far = topo::gpus_out_of_reach(decision);
+  const std::vector<size_t> far = gpus_out_of_reach(decision);
   Observations seen = findings_of(host, check_named("gpu-rail-path").kinds);
   for (size_t gpu = 0; gpu < decision.machine.gpus.size(); ++gpu) {
     const bool is_far = std::find(far.begin(), far.end(), gpu) != far.end();
