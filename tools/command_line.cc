@@ -189,6 +189,11 @@ void stop(int code, const std::string& text) {
   throw CLI::RuntimeError(code);
 }
 
+void stop(const Error& error) {
+  const bool is_wrong = error.code == Code::kInvalidUsage || error.code == Code::kInvalidArgument;
+  stop(is_wrong ? kExitUsage : kExitCouldNotRun, error.text);
+}
+
 void add_footer(CLI::App* command, const std::string& example, const std::string& statuses) {
   command->footer("Example:\n    " + example + "\n\n" + wrapped("Exit status: ", 4, statuses));
 }

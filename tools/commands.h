@@ -6,6 +6,8 @@
 #include <CLI/CLI.hpp>
 #include <string>
 
+#include "base/result.h"
+
 namespace gdr::config {
 struct Description;
 }
@@ -68,6 +70,9 @@ std::string usual_statuses(const std::string& failed);
 
 // Ends a subcommand with an error on stderr and that exit code.
 [[noreturn]] void stop(int code, const std::string& text);
+// The same for a machine that could not be read: with kExitUsage where an option or a file cannot
+// be what was meant, else with kExitCouldNotRun.
+[[noreturn]] void stop(const Error& error);
 
 // Parses the command line of nccl-gdr and runs the subcommand, one of those that `add` adds.
 // Returns the exit status.

@@ -95,22 +95,16 @@ void print_fingerprint(const doctor::Host& host) {
     std::fputs(("note: --expect refuses this fingerprint: " + error + "\n").c_str(), stderr);
 }
 
-// Whether a file cannot be what was meant, or cannot be read.
-int exit_code_of(const Error& error) {
-  const bool is_wrong = error.code == Code::kInvalidUsage || error.code == Code::kInvalidArgument;
-  return is_wrong ? kExitUsage : kExitCouldNotRun;
-}
-
 doctor::Host host_of(const DoctorCommand& command) {
   if (!command.file.has_value()) {
     Result<doctor::Host> host = doctor::read_host(command.root);
-    if (!host) stop(exit_code_of(host.error()), host.error().text);
+    if (!host) stop(host.error());
     return std::move(*host);
   }
   topo::InspectOptions options = command.options;
   options.from = *command.file;
   Result<doctor::Host> host = doctor::read_host_of_file(options);
-  if (!host) stop(exit_code_of(host.error()), host.error().text);
+  if (!host) stop(host.error());
   return std::move(*host);
 }
 

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <cstdio>
 #include <memory>
 #include <string>
 #include <vector>
@@ -7,14 +8,18 @@
 #include "tools/commands.h"
 #include "tools/common/exit_codes.h"
 #include "tools/common/output.h"
+#include "tools/inspection/inspect.h"
+#include "tools/inspection/labels.h"
+#include "tools/inspection/read_file.h"
 #include "tools/prediction/release.h"
-#include "tools/topo/show.h"
+#include "tools/topo/render.h"
+#include "topology/grouping.h"
+#include "topology/grouping_check.h"
+#include "topology/sources/nccl_xml_writer.h"
 
 namespace gdr::tools {
 namespace {
 
-using topo::Outcome;
-using topo::View;
 using topology::nccl::kNewestRelease;
 using topology::nccl::kOldestRelease;
 
@@ -38,20 +43,64 @@ void check_conflicts(const TopoCommand& command) {
   }
 }
 
-View view_of(const TopoCommand& command) {
-  if (command.json) return View::kJson;
-  if (command.nccl_xml) return command.grouped ? View::kGroupedNcclXml : View::kNcclXml;
-  return View::kMatrix;
+void print_findings(const Findings& findings) {
+  for (const Finding& finding : findings) {
+    const char* kind = finding.severity == Severity::kInfo ? "note" : "warning";
+    std::fputs(fmt::format("{}: {}\n", kind, topo::clean_text(to_string(finding))).c_str(), stderr);
+  }
+}
+
+// Returns what the user of a file with grouped rails should know.
+Findings findings_of_grouping(const topo::RailDecision& decision) {
+  const topo::Machine grouped = topology::group_under_switches(decision.machine, decision.plan);
+  Findings findings = topology::grouping_findings(decision.machine, grouped);
+  const Findings unfollowed =
+      topology::unfollowed_rails(grouped, decision.plan, decision.prediction.settings());
+  findings.insert(findings.end(), unfollowed.begin(), unfollowed.end());
+  return findings;
+}
+
+// NCCL finds devices in its file by their addresses, and the text of nvidia-smi has none.
+void check_addresses(const TopoCommand& command) {
+  if (command.sources[0] == "live" || !command.nccl_xml) return;
+  const Result<topo::FileFormat> format = topo::file_format_of(command.sources[0]);
+  if (!format || *format != topo::FileFormat::kNvidiaSmi) return;
+  stop(kExitUsage,
+       "--nccl-xml: the text of nvidia-smi has no PCI addresses, by which NCCL finds devices "
+       "in its file: run nccl-gdr on the machine, or give --from a file of lstopo or NCCL");
+}
+
+std::string text_of(const TopoCommand& command, const topo::Inspection& inspection) {
+  const topo::RailDecision& decision = inspection.decision;
+  if (command.json) return topo::json_text(decision, inspection.not_offered);
+  if (command.nccl_xml) {
+    return topology::nccl_xml_text_of(
+        command.grouped ? topology::group_under_switches(decision.machine, decision.plan)
+                        : decision.machine);
+  }
+  const bool has_map = inspection.settings.contains(topo::kRailMapVariable);
+  return topo::matrix_text(
+      decision, inspection.not_offered,
+      has_map ? setting_text(inspection.settings, topo::kRailMapVariable) : "");
 }
 
 void run(const TopoCommand& command) {
   check_conflicts(command);
+  check_addresses(command);
   topo::InspectOptions options = command.options;
   options.from = command.sources[0];
-  const Outcome outcome = topo::show(options, view_of(command));
-  std::fputs(outcome.diagnostics.c_str(), stderr);
-  print_now(outcome.results);
-  if (outcome.exit_code != kExitOk) throw CLI::RuntimeError(outcome.exit_code);
+  const Result<topo::Inspection> inspection = topo::inspect(options);
+  if (!inspection) stop(inspection.error());
+  print_findings(inspection->decision.findings);
+  if (inspection->settings.contains(topo::kDisableVariable)) {
+    std::fputs("warning: NCCL_IB_DISABLE is set: NCCL and the plugin use no HCA\n", stderr);
+  }
+  if (command.grouped) print_findings(findings_of_grouping(inspection->decision));
+  print_now(text_of(command, *inspection));
+  const topo::Machine& machine = inspection->decision.machine;
+  if (machine.gpus.empty() && machine.hcas.empty() && inspection->not_offered.empty()) {
+    throw CLI::RuntimeError(kExitCouldNotRun);
+  }
 }
 
 void add_input(CLI::App* sub, TopoCommand* command) {
