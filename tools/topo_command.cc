@@ -8,7 +8,7 @@
 #include "tools/commands.h"
 #include "tools/common/exit_codes.h"
 #include "tools/common/output.h"
-#include "tools/inspection/inspect.h"
+#include "tools/inspection/inspection.h"
 #include "tools/inspection/labels.h"
 #include "tools/inspection/read_file.h"
 #include "tools/prediction/release.h"

@@ -1,5 +1,4 @@
-#include "tools/inspection/inspect.h"
-
+// Decides the rails of this machine, or of one in a file: inspect() of inspection.h.
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -11,6 +10,7 @@
 #include "plugin/config/topology_options.h"
 #include "tools/inspection/hca_list.h"
 #include "tools/inspection/inspect_settings.h"
+#include "tools/inspection/inspection.h"
 #include "tools/inspection/read_file.h"
 #include "tools/inspection/restriction.h"
 #include "topology/live/acs_findings.h"

@@ -19,6 +19,12 @@ struct InspectSettings {
   UserSettings set;
 };
 
+// Returns the settings by which NCCL chooses HCAs and routes (docs/nccl-choice.md lists them), but
+// for the release: `options` has those that the plugin reads, too. A value of `environment` that
+// cannot be used adds an error, and its default counts.
+topology::nccl::Settings nccl_settings(const config::Environment& environment,
+                                       const config::Options& options, Findings* findings);
+
 // Reads the environment and NCCL's files once, unless `asked` has what they set. A bad value there
 // adds an error to `findings`.
 InspectSettings read_settings(const InspectOptions& asked, Findings* findings);

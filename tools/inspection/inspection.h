@@ -1,4 +1,4 @@
-// What to inspect, and what is known about it then.
+// Decides the rails of a machine as the plugin would: of this machine, or of one in a file.
 #pragma once
 
 #include <filesystem>
@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/result.h"
 #include "tools/inspection/user_settings.h"
 #include "tools/prediction/predicted_rails.h"
 #include "transport/device/hca_filter.h"
@@ -42,5 +43,11 @@ struct Inspection {
   // " and "; "" where `unrestricted` is nothing.
   std::string restricted_by = {};
 };
+
+// Returns the decision, and what it does not cover. The HCAs of a live machine are those that the
+// verbs library lists, or those of sysfs where it cannot be loaded. Fails with kInvalidUsage or
+// kInvalidArgument where one of the options cannot be used, and with another code where the machine
+// cannot be read.
+Result<Inspection> inspect(const InspectOptions& options);
 
 }  // namespace gdr::tools::topo

@@ -25,8 +25,7 @@ topology::PciLink current_link(const fs::path& folder) {
 
 PciState read_state(const fs::path& folder) {
   const auto function = topology::pci_function(folder);
-  return PciState{current_link(folder),
-                  largest_bar(file_content(folder / "resource").value_or("")),
+  return PciState{current_link(folder), largest_bar(file_content(folder / "resource").value_or("")),
                   function ? function->link : topology::PciLink{}};
 }
 

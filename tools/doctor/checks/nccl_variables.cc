@@ -12,7 +12,7 @@
 #include "tools/doctor/nccl_names.h"
 #include "tools/doctor/nccl_settings.h"
 #include "tools/doctor/topology.h"
-#include "tools/inspection/nccl_settings.h"
+#include "tools/inspection/inspect_settings.h"
 #include "tools/inspection/text_table.h"
 #include "topology/gdr_level.h"
 #include "topology/live/read_machine.h"

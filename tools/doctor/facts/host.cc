@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "tools/inspection/file_content.h"
-#include "tools/inspection/inspect.h"
+#include "tools/inspection/inspection.h"
 #include "tools/inspection/labels.h"
 #include "tools/inspection/read_file.h"
 

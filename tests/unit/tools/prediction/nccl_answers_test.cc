@@ -16,7 +16,7 @@
 #include <sstream>
 
 #include "plugin/config/load.h"
-#include "tools/inspection/nccl_settings.h"
+#include "tools/inspection/inspect_settings.h"
 #include "tools/prediction/prediction.h"
 #include "topology/sources/nccl_xml.h"
 

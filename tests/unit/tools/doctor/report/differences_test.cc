@@ -11,7 +11,7 @@
 
 #include "tests/unit/tools/doctor/facts/made_host.h"
 #include "tests/unit/topology/machines.h"
-#include "tools/inspection/inspect.h"
+#include "tools/inspection/inspection.h"
 
 namespace gdr::tools::doctor {
 namespace {

@@ -1,4 +1,4 @@
-#include "tools/inspection/nccl_settings.h"
+#include "tools/inspection/inspect_settings.h"
 
 #include <gmock/gmock.h>
 
