@@ -244,12 +244,6 @@ const std::vector<Check>& all_checks() {
               "limit.",
        .cost = Cost::kStops,
        .run = run_memory_lock},
-      {.name = "shm",
-       .looks_at = "size and free space of /dev/shm",
-       .why = "NCCL's processes of one machine share memory there, and fail to connect (\"Error "
-              "while creating shared memory segment\") where it is full.",
-       .cost = Cost::kStops,
-       .run = run_shm},
       {.name = "open-files",
        .looks_at = "the limit of open files of this process",
        .why = "Each connection takes file descriptors, and so does each dma-buf; without a free "

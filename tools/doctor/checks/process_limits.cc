@@ -99,30 +99,6 @@ constexpr uint64_t kUsualOpenFiles = 1024;
 // All-to-all over hundreds of ranks has a connection in each direction for each.
 constexpr uint64_t kAmpleOpenFiles = 16384;
 
-constexpr uint64_t kShmMiB = uint64_t{1} << 20;
-// A connection of NCCL's shared-memory transport has a segment of about 10 MB, and creating it
-// fails where the file system is full (ncclShmOpen in NCCL's src/misc/shmutils.cc).
-constexpr uint64_t kLeastFreeShm = 16 * kShmMiB;
-// What NCCL's user guide asks for containers (--shm-size=1g); Docker's default is 64 MiB.
-constexpr uint64_t kAmpleShm = 1024 * kShmMiB;
-
-constexpr char kEnlargeShm[] = "mount -o remount,size=50% /dev/shm";
-
-std::string shm_fix(const Host& host) {
-  if (is_in_docker(host)) {
-    return "start the container with --shm-size=1g or more, or with --ipc=host";
-  }
-  if (host.process.container == Container::kKubernetes) {
-    return "mount an emptyDir with medium: Memory at /dev/shm of the pod's container";
-  }
-  return std::string(kEnlargeShm) + ", and the same size in /etc/fstab";
-}
-
-std::vector<std::string> shm_steps(const Host& host) {
-  if (is_in_container(host)) return {};
-  return {kEnlargeShm};
-}
-
 }  // namespace
 
 Observations run_memory_lock(const Host& host) {
@@ -149,29 +125,6 @@ Observations run_open_files(const Host& host) {
   if (limit->soft < kLeastOpenFiles) return {failure("", evidence, fix)};
   if (limit->soft < kUsualOpenFiles) return {warning("", evidence, fix)};
   return {ok("", evidence + "; an all-to-all over hundreds of ranks needs more: " + fix)};
-}
-
-Observations run_shm(const Host& host) {
-  if (!host.process.shm.has_value()) {
-    const char* needs = host.is_live ? "mount a tmpfs at /dev/shm" : "run it on the machine itself";
-    return {unknown("", "the size of /dev/shm is unknown", needs)};
-  }
-  const FileSystemSize shm = *host.process.shm;
-  const std::string evidence = fmt::format("/dev/shm has {} MiB, {} MiB of them free (statvfs)",
-                                           shm.bytes / kShmMiB, shm.free_bytes / kShmMiB);
-  const size_t gpus = gpu_count(host);
-  if (gpus == 0) {
-    return {
-        ok_without(host, "", evidence + "; there is no GPU here whose processes would need it")};
-  }
-  if (shm.free_bytes < kLeastFreeShm) {
-    if (shm.bytes < kAmpleShm) return {failure("", evidence, shm_fix(host), shm_steps(host))};
-    return {failure("", evidence,
-                    "remove what is left there by processes that are gone: ls -l /dev/shm")};
-  }
-  if (shm.bytes >= kAmpleShm) return {ok("", evidence)};
-  return {warning("", fmt::format("{}, for {} GPU{}", evidence, gpus, gpus == 1 ? "" : "s"),
-                  shm_fix(host), shm_steps(host))};
 }
 
 }  // namespace gdr::tools::doctor

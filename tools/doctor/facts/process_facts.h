@@ -12,11 +12,6 @@ struct Host;
 
 enum class Container : uint8_t { kNone, kDocker, kPodman, kKubernetes, kOther };
 
-struct FileSystemSize {
-  uint64_t bytes = 0;
-  uint64_t free_bytes = 0;  // for a process without privileges
-};
-
 // A file of /dev/infiniband, opened for reading and writing as libibverbs does.
 struct DeviceFile {
   std::string name;  // "uverbs0"
@@ -28,7 +23,6 @@ struct ProcessFacts {
   // The rest is known on the live machine only.
   bool in_slurm_job = false;
   std::string home;                               // of the user, where .nccl.conf is; "": unknown
-  std::optional<FileSystemSize> shm;              // /dev/shm
   std::optional<std::vector<DeviceFile>> uverbs;  // every uverbs* of /dev/infiniband
 };
 

@@ -1,6 +1,5 @@
 // Asks the system for ProcessFacts.
 #include <fcntl.h>
-#include <sys/statvfs.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -34,12 +33,6 @@ Container find_container(const Host& host) {
   if (host.exists("/run/.containerenv") || names("/libpod")) return Container::kPodman;
   if (host.exists("/run/systemd/container") || names("/lxc")) return Container::kOther;
   return Container::kNone;
-}
-
-std::optional<FileSystemSize> size_of(const fs::path& folder) {
-  struct statvfs found {};
-  if (statvfs(folder.c_str(), &found) != 0) return {};
-  return FileSystemSize{found.f_blocks * found.f_frsize, found.f_bavail * found.f_frsize};
 }
 
 // Opening is what shows the device cgroup of a container, which access() does not know. It does
@@ -81,7 +74,6 @@ ProcessFacts read_process_facts(const Host& host) {
   if (!host.is_live) return facts;
   facts.in_slurm_job = std::getenv("SLURM_JOB_ID") != nullptr;
   if (const char* home = std::getenv("HOME")) facts.home = home;
-  facts.shm = size_of("/dev/shm");
   facts.uverbs = open_uverbs(host);
   return facts;
 }

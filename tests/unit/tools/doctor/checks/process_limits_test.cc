@@ -84,29 +84,5 @@ TEST(OpenFiles, EachCase_HasItsVerdict) {
        {"without /proc", [](MadeHost*) {}, Verdict::kUnknown}});
 }
 
-// /dev/shm of that size and free space in MiB.
-auto has_shm(uint64_t size, uint64_t free, int gpus = 1, Container container = Container::kNone) {
-  return [=](MadeHost* made) {
-    if (gpus > 0) made->add_gpus(gpus);
-    made->host.process.container = container;
-    made->host.process.shm = FileSystemSize{size << 20, free << 20};
-  };
-}
-
-TEST(Shm, EachCase_HasItsVerdict) {
-  expect_worst<MadeHost>(
-      "shm", {{"large", has_shm(24 << 10, 23 << 10), Verdict::kOk},
-              {"the default of Docker", has_shm(64, 64, 1, Container::kDocker), Verdict::kWarning,
-               "", "/dev/shm has 64 MiB, 64 MiB of them free (statvfs), for 1 GPU",
-               "start the container with --shm-size=1g or more, or with --ipc=host", ""},
-              {"small and full", has_shm(64, 8), Verdict::kFailure, "", "", "remount",
-               "mount -o remount,size=50% /dev/shm"},
-              {"large and full", has_shm(4096, 0), Verdict::kFailure, "", "",
-               "remove what is left there", ""},
-              {"small without a GPU", has_shm(64, 64, 0), Verdict::kOk},
-              {"small without /sys", without_sys(has_shm(64, 64, 0)), Verdict::kUnknown},
-              {"of another machine", [](MadeHost*) {}, Verdict::kUnknown}});
-}
-
 }  // namespace
 }  // namespace gdr::tools::doctor

@@ -29,7 +29,6 @@ TEST(ReadProcessFacts, FilesOfTheEngine_NameTheContainer) {
 TEST(ReadProcessFacts, OfAnotherMachine_HasNoLiveFacts) {
   MadeHost made;
   const ProcessFacts facts = read_process_facts(made.host);
-  EXPECT_FALSE(facts.shm.has_value());
   EXPECT_FALSE(facts.uverbs.has_value());
 }
 
