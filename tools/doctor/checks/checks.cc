@@ -244,12 +244,6 @@ const std::vector<Check>& all_checks() {
               "limit.",
        .cost = Cost::kStops,
        .run = run_memory_lock},
-      {.name = "open-files",
-       .looks_at = "the limit of open files of this process",
-       .why = "Each connection takes file descriptors, and so does each dma-buf; without a free "
-              "one, both fail.",
-       .cost = Cost::kStops,
-       .run = run_open_files},
       {.name = "numa-balancing",
        .looks_at = "the kernel's automatic NUMA balancing",
        .why = "The kernel unmaps pages to see who uses them, which delays NCCL's threads and "

@@ -44,7 +44,6 @@ Observations run_good_machine(const Host& host);
 
 // The process, the system and containers
 Observations run_memory_lock(const Host& host);
-Observations run_open_files(const Host& host);
 Observations run_sysfs(const Host& host);
 Observations run_numa_balancing(const Host& host);
 

@@ -91,40 +91,12 @@ Observation judge_memory_lock(const Host& host, const ResourceLimit& limit) {
   return warning("", evidence + ", which large jobs may exceed", fix, steps);
 }
 
-// A process of CUDA and NCCL has a hundred descriptors before its first connection, and each
-// connection takes its socket and its HCA's files.
-constexpr uint64_t kLeastOpenFiles = 256;
-// The usual soft limit, enough for rings and trees.
-constexpr uint64_t kUsualOpenFiles = 1024;
-// All-to-all over hundreds of ranks has a connection in each direction for each.
-constexpr uint64_t kAmpleOpenFiles = 16384;
-
 }  // namespace
 
 Observations run_memory_lock(const Host& host) {
   const std::optional<ResourceLimit> limit = resource_limit(host, "Max locked memory");
   if (limit.has_value()) return {judge_memory_lock(host, *limit)};
   return {unknown("", "/proc/self/limits has no line of locked memory", "mount /proc")};
-}
-
-Observations run_open_files(const Host& host) {
-  const std::optional<ResourceLimit> limit = resource_limit(host, "Max open files");
-  if (!limit.has_value()) {
-    return {unknown("", "/proc/self/limits has no line of open files", "mount /proc")};
-  }
-  const std::string evidence =
-      fmt::format("this process may have {} open files (/proc/self/limits)",
-                  limit->soft == kNoLimit ? "unlimited" : std::to_string(limit->soft));
-  if (limit->soft >= kAmpleOpenFiles) return {ok("", evidence)};
-  if (rdma_device_names(host).empty()) return {ok_without(host, "", evidence)};
-  const bool can_raise = limit->hard >= kUsualOpenFiles && limit->hard > limit->soft;
-  const std::string fix =
-      can_raise ? "run \"ulimit -n $(ulimit -H -n)\" in the job's script"
-                : "raise nofile in /etc/security/limits.conf, LimitNOFILE= of the service that "
-                  "starts the job, or --ulimit nofile=1048576 of the container";
-  if (limit->soft < kLeastOpenFiles) return {failure("", evidence, fix)};
-  if (limit->soft < kUsualOpenFiles) return {warning("", evidence, fix)};
-  return {ok("", evidence + "; an all-to-all over hundreds of ranks needs more: " + fix)};
 }
 
 }  // namespace gdr::tools::doctor

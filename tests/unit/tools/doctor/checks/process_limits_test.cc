@@ -69,20 +69,5 @@ TEST(MemoryLock, EachCase_HasItsVerdict) {
        {"odd text", may_lock("Max locked memory         many\n"), Verdict::kUnknown}});
 }
 
-TEST(OpenFiles, EachCase_HasItsVerdict) {
-  expect_worst<MadeHost>(
-      "open-files",
-      {{"the usual", may_lock("Max open files            1024  524288  files\n"), Verdict::kOk},
-       {"below the usual", may_lock("Max open files            512  4096  files\n"),
-        Verdict::kWarning, "", "", "run \"ulimit -n $(ulimit -H -n)\" in the job's script"},
-       {"64", may_lock("Max open files            64  64  files\n"), Verdict::kFailure},
-       {"64 without an HCA",
-        [](MadeHost* made) {
-          made->write("/proc/self/limits", "Max open files            64  64  files\n");
-        },
-        Verdict::kOk},
-       {"without /proc", [](MadeHost*) {}, Verdict::kUnknown}});
-}
-
 }  // namespace
 }  // namespace gdr::tools::doctor
