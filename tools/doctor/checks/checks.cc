@@ -65,10 +65,9 @@ const std::vector<Check>& all_checks() {
        .cost = Cost::kStops,
        .run = run_nvidia_driver},
       {.name = "cuda-driver",
-       .looks_at = "libcuda.so.1 against the kernel module and the CUDA runtime",
+       .looks_at = "libcuda.so.1 against the kernel module",
        .why = "A driver library that does not fit the kernel module, or is absent, keeps every "
-              "CUDA program from starting; one that is older than a program's CUDA, that "
-              "program.",
+              "CUDA program from starting.",
        .cost = Cost::kStops,
        .run = run_cuda_driver},
       {.name = "memory-registration",

@@ -159,20 +159,6 @@ Observation cuda_driver_and_module(const CudaLibrary& cuda, const NvidiaModule& 
                     (differs ? "; the two work together by CUDA's forward compatibility" : ""));
 }
 
-// Within a major version of CUDA any driver runs what any toolkit compiled, but for code that is
-// PTX alone (CUDA's guide to compatibility, "Minor Version Compatibility").
-Observation cuda_driver_and_runtime(const CudaRuntime& runtime, int driver) {
-  const int major = runtime.version / 1000;
-  const std::string evidence =
-      fmt::format("{} is {}, and the driver supports CUDA up to {}", topo::clean_text(runtime.path),
-                  cuda_version_text(runtime.version), cuda_version_text(driver));
-  if (major <= driver / 1000) return ok("", evidence);
-  return warning("", evidence,
-                 fmt::format("update NVIDIA's driver to one of CUDA {}, install the package "
-                             "cuda-compat, or use a toolkit of CUDA {}",
-                             major, driver / 1000));
-}
-
 }  // namespace
 
 Observations run_nvidia_driver(const Host& host) {
@@ -209,14 +195,8 @@ Observations run_cuda_driver(const Host& host) {
     return {unknown("", "no file shows which CUDA driver the loader finds",
                     "run it on the machine itself")};
   }
-  const GpuFacts& facts = host.gpus;
-  if (!facts.cuda.has_value()) return {missing_cuda_driver(host)};
-  Observations seen = {cuda_driver_and_module(*facts.cuda, nvidia_module(host))};
-  const int driver = facts.cuda->version;
-  if (driver > 0 && facts.runtime.has_value() && facts.runtime->version > 0) {
-    seen.push_back(cuda_driver_and_runtime(*facts.runtime, driver));
-  }
-  return seen;
+  if (!host.gpus.cuda.has_value()) return {missing_cuda_driver(host)};
+  return {cuda_driver_and_module(*host.gpus.cuda, nvidia_module(host))};
 }
 
 }  // namespace gdr::tools::doctor

@@ -25,12 +25,6 @@ struct CudaLibrary {
   std::string lacks;        // why the plugin cannot use it: it is older than CUDA 11.7; else ""
 };
 
-// The CUDA runtime, libcudart.so.
-struct CudaRuntime {
-  std::string path;
-  int version = 0;  // 12080 for 12.8 (cudaRuntimeGetVersion); 0: unknown
-};
-
 // What CUDA reports of a GPU; nothing where it does not.
 struct GpuFact {
   std::optional<bool> exports_dmabuf;    // CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED
@@ -47,7 +41,6 @@ struct HcaRegistration {
 struct GpuFacts {
   std::optional<CudaLibrary> cuda;
   std::string cuda_error;  // why libcuda.so.1 cannot be loaded; "" where it was, or not tried
-  std::optional<CudaRuntime> runtime;
   std::map<topology::Bdf, GpuFact> gpus;
   std::optional<bool> verbs_has_dmabuf;         // libibverbs has ibv_reg_dmabuf_mr (IBVERBS_1.12)
   std::map<std::string, HcaRegistration> hcas;  // by name; those that can be opened

@@ -83,20 +83,6 @@ void read_cuda(bool driver_is_loaded, GpuFacts* facts) {
   read_gpus_of_cuda(*api, &facts->gpus);
 }
 
-std::optional<CudaRuntime> cuda_runtime() {
-  for (const char* name :
-       {"libcudart.so", "libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0"}) {
-    void* library = dlopen(name, RTLD_LAZY | RTLD_LOCAL);
-    if (library == nullptr) continue;
-    void* symbol = dlsym(library, "cudaRuntimeGetVersion");
-    CudaRuntime runtime{file_of_gpu_symbol(symbol), 0};
-    auto* get_version = reinterpret_cast<int (*)(int*)>(symbol);
-    if (get_version == nullptr || get_version(&runtime.version) != 0) runtime.version = 0;
-    return runtime;
-  }
-  return {};
-}
-
 // Opens every HCA once, as the plugin does, which asks for nothing of its firmware but attributes.
 void read_hcas(const Host& host, GpuFacts* facts) {
   const auto preferred = host.environment.find("NCCL_IBVERBS_LIB");
@@ -119,7 +105,6 @@ GpuFacts read_gpu_facts(const Host& host) {
   GpuFacts facts;
   if (!host.is_live) return facts;
   read_cuda(nvidia_module(host).is_loaded(), &facts);
-  facts.runtime = cuda_runtime();
   read_hcas(host, &facts);
   return facts;
 }
