@@ -18,35 +18,70 @@ namespace ours = gdr::abi;
   static_assert(offsetof(::type, field) == offsetof(ours::type, field) && \
                 sizeof(::type::field) == sizeof(ours::type::field))
 
+// The fields of the properties, and the entries of the table, that came with a version. A later
+// version has those of the earlier ones, too.
+#define PROPERTIES_OF_V6(type)   \
+  SAME_SIZE(type);               \
+  SAME_OFFSET(type, name);       \
+  SAME_OFFSET(type, pciPath);    \
+  SAME_OFFSET(type, guid);       \
+  SAME_OFFSET(type, ptrSupport); \
+  SAME_OFFSET(type, speed);      \
+  SAME_OFFSET(type, port);       \
+  SAME_OFFSET(type, latency);    \
+  SAME_OFFSET(type, maxComms);   \
+  SAME_OFFSET(type, maxRecvs)
+#define PROPERTIES_OF_V7(type)      \
+  PROPERTIES_OF_V6(type);           \
+  SAME_OFFSET(type, netDeviceType); \
+  SAME_OFFSET(type, netDeviceVersion)
+#define PROPERTIES_OF_V8(type) \
+  PROPERTIES_OF_V7(type);      \
+  SAME_OFFSET(type, regIsGlobal)
+#define PROPERTIES_OF_V9(type)    \
+  PROPERTIES_OF_V8(type);         \
+  SAME_OFFSET(type, forceFlush);  \
+  SAME_OFFSET(type, vProps);      \
+  SAME_OFFSET(type, maxP2pBytes); \
+  SAME_OFFSET(type, maxCollBytes)
+#define PROPERTIES_OF_V11(type) \
+  PROPERTIES_OF_V9(type);       \
+  SAME_OFFSET(type, maxMultiRequestSize)
+
+#define ENTRIES_OF_V6(type)         \
+  SAME_SIZE(type);                  \
+  SAME_OFFSET(type, name);          \
+  SAME_OFFSET(type, init);          \
+  SAME_OFFSET(type, devices);       \
+  SAME_OFFSET(type, getProperties); \
+  SAME_OFFSET(type, listen);        \
+  SAME_OFFSET(type, connect);       \
+  SAME_OFFSET(type, accept);        \
+  SAME_OFFSET(type, regMr);         \
+  SAME_OFFSET(type, regMrDmaBuf);   \
+  SAME_OFFSET(type, deregMr);       \
+  SAME_OFFSET(type, isend);         \
+  SAME_OFFSET(type, irecv);         \
+  SAME_OFFSET(type, iflush);        \
+  SAME_OFFSET(type, test);          \
+  SAME_OFFSET(type, closeSend);     \
+  SAME_OFFSET(type, closeRecv);     \
+  SAME_OFFSET(type, closeListen)
+#define ENTRIES_OF_V7(type)       \
+  ENTRIES_OF_V6(type);            \
+  SAME_OFFSET(type, getDeviceMr); \
+  SAME_OFFSET(type, irecvConsumed)
+#define ENTRIES_OF_V9(type) \
+  ENTRIES_OF_V7(type);      \
+  SAME_OFFSET(type, makeVDevice)
+#define ENTRIES_OF_V11(type)   \
+  ENTRIES_OF_V9(type);         \
+  SAME_OFFSET(type, finalize); \
+  SAME_OFFSET(type, setNetAttr)
+
 #if __has_include(<net_v6.h>)
-SAME_SIZE(ncclNetProperties_v6_t);
-SAME_OFFSET(ncclNetProperties_v6_t, name);
-SAME_OFFSET(ncclNetProperties_v6_t, pciPath);
-SAME_OFFSET(ncclNetProperties_v6_t, guid);
-SAME_OFFSET(ncclNetProperties_v6_t, ptrSupport);
-SAME_OFFSET(ncclNetProperties_v6_t, speed);
-SAME_OFFSET(ncclNetProperties_v6_t, port);
-SAME_OFFSET(ncclNetProperties_v6_t, latency);
-SAME_OFFSET(ncclNetProperties_v6_t, maxComms);
-SAME_OFFSET(ncclNetProperties_v6_t, maxRecvs);
-SAME_SIZE(ncclNet_v6_t);
-SAME_OFFSET(ncclNet_v6_t, name);
-SAME_OFFSET(ncclNet_v6_t, init);
-SAME_OFFSET(ncclNet_v6_t, devices);
-SAME_OFFSET(ncclNet_v6_t, getProperties);
-SAME_OFFSET(ncclNet_v6_t, listen);
-SAME_OFFSET(ncclNet_v6_t, connect);
-SAME_OFFSET(ncclNet_v6_t, accept);
-SAME_OFFSET(ncclNet_v6_t, regMr);
-SAME_OFFSET(ncclNet_v6_t, regMrDmaBuf);
-SAME_OFFSET(ncclNet_v6_t, deregMr);
-SAME_OFFSET(ncclNet_v6_t, isend);
-SAME_OFFSET(ncclNet_v6_t, irecv);
-SAME_OFFSET(ncclNet_v6_t, iflush);
-SAME_OFFSET(ncclNet_v6_t, test);
-SAME_OFFSET(ncclNet_v6_t, closeSend);
-SAME_OFFSET(ncclNet_v6_t, closeRecv);
-SAME_OFFSET(ncclNet_v6_t, closeListen);
+PROPERTIES_OF_V6(ncclNetProperties_v6_t);
+ENTRIES_OF_V6(ncclNet_v6_t);
 #endif
 
 #if __has_include(<net_v7.h>)
@@ -56,170 +91,36 @@ SAME_OFFSET(ncclNetDeviceHandle_v7_t, netDeviceVersion);
 SAME_OFFSET(ncclNetDeviceHandle_v7_t, handle);
 SAME_OFFSET(ncclNetDeviceHandle_v7_t, size);
 SAME_OFFSET(ncclNetDeviceHandle_v7_t, needsProxyProgress);
-SAME_SIZE(ncclNetProperties_v7_t);
-SAME_OFFSET(ncclNetProperties_v7_t, name);
-SAME_OFFSET(ncclNetProperties_v7_t, pciPath);
-SAME_OFFSET(ncclNetProperties_v7_t, guid);
-SAME_OFFSET(ncclNetProperties_v7_t, ptrSupport);
-SAME_OFFSET(ncclNetProperties_v7_t, speed);
-SAME_OFFSET(ncclNetProperties_v7_t, port);
-SAME_OFFSET(ncclNetProperties_v7_t, latency);
-SAME_OFFSET(ncclNetProperties_v7_t, maxComms);
-SAME_OFFSET(ncclNetProperties_v7_t, maxRecvs);
-SAME_OFFSET(ncclNetProperties_v7_t, netDeviceType);
-SAME_OFFSET(ncclNetProperties_v7_t, netDeviceVersion);
-SAME_SIZE(ncclNet_v7_t);
-SAME_OFFSET(ncclNet_v7_t, name);
-SAME_OFFSET(ncclNet_v7_t, init);
-SAME_OFFSET(ncclNet_v7_t, devices);
-SAME_OFFSET(ncclNet_v7_t, getProperties);
-SAME_OFFSET(ncclNet_v7_t, listen);
-SAME_OFFSET(ncclNet_v7_t, connect);
-SAME_OFFSET(ncclNet_v7_t, accept);
-SAME_OFFSET(ncclNet_v7_t, regMr);
-SAME_OFFSET(ncclNet_v7_t, regMrDmaBuf);
-SAME_OFFSET(ncclNet_v7_t, deregMr);
-SAME_OFFSET(ncclNet_v7_t, isend);
-SAME_OFFSET(ncclNet_v7_t, irecv);
-SAME_OFFSET(ncclNet_v7_t, iflush);
-SAME_OFFSET(ncclNet_v7_t, test);
-SAME_OFFSET(ncclNet_v7_t, closeSend);
-SAME_OFFSET(ncclNet_v7_t, closeRecv);
-SAME_OFFSET(ncclNet_v7_t, closeListen);
-SAME_OFFSET(ncclNet_v7_t, getDeviceMr);
-SAME_OFFSET(ncclNet_v7_t, irecvConsumed);
+PROPERTIES_OF_V7(ncclNetProperties_v7_t);
+ENTRIES_OF_V7(ncclNet_v7_t);
 #endif
 
 #if __has_include(<net_v8.h>)
 SAME_SIZE(ncclNetDeviceHandle_v8_t);
-SAME_SIZE(ncclNetProperties_v8_t);
-SAME_OFFSET(ncclNetProperties_v8_t, name);
-SAME_OFFSET(ncclNetProperties_v8_t, pciPath);
-SAME_OFFSET(ncclNetProperties_v8_t, guid);
-SAME_OFFSET(ncclNetProperties_v8_t, ptrSupport);
-SAME_OFFSET(ncclNetProperties_v8_t, regIsGlobal);
-SAME_OFFSET(ncclNetProperties_v8_t, speed);
-SAME_OFFSET(ncclNetProperties_v8_t, port);
-SAME_OFFSET(ncclNetProperties_v8_t, latency);
-SAME_OFFSET(ncclNetProperties_v8_t, maxComms);
-SAME_OFFSET(ncclNetProperties_v8_t, maxRecvs);
-SAME_OFFSET(ncclNetProperties_v8_t, netDeviceType);
-SAME_OFFSET(ncclNetProperties_v8_t, netDeviceVersion);
-SAME_SIZE(ncclNet_v8_t);
-SAME_OFFSET(ncclNet_v8_t, name);
-SAME_OFFSET(ncclNet_v8_t, init);
-SAME_OFFSET(ncclNet_v8_t, devices);
-SAME_OFFSET(ncclNet_v8_t, getProperties);
-SAME_OFFSET(ncclNet_v8_t, listen);
-SAME_OFFSET(ncclNet_v8_t, connect);
-SAME_OFFSET(ncclNet_v8_t, accept);
-SAME_OFFSET(ncclNet_v8_t, regMr);
-SAME_OFFSET(ncclNet_v8_t, regMrDmaBuf);
-SAME_OFFSET(ncclNet_v8_t, deregMr);
-SAME_OFFSET(ncclNet_v8_t, isend);
-SAME_OFFSET(ncclNet_v8_t, irecv);
-SAME_OFFSET(ncclNet_v8_t, iflush);
-SAME_OFFSET(ncclNet_v8_t, test);
-SAME_OFFSET(ncclNet_v8_t, closeSend);
-SAME_OFFSET(ncclNet_v8_t, closeRecv);
-SAME_OFFSET(ncclNet_v8_t, closeListen);
-SAME_OFFSET(ncclNet_v8_t, getDeviceMr);
-SAME_OFFSET(ncclNet_v8_t, irecvConsumed);
+PROPERTIES_OF_V8(ncclNetProperties_v8_t);
+ENTRIES_OF_V7(ncclNet_v8_t);
 #endif
 
 #if __has_include(<net_v9.h>)
 SAME_SIZE(ncclNetVDeviceProps_v9_t);
 SAME_OFFSET(ncclNetVDeviceProps_v9_t, ndevs);
 SAME_OFFSET(ncclNetVDeviceProps_v9_t, devs);
-SAME_SIZE(ncclNetProperties_v9_t);
-SAME_OFFSET(ncclNetProperties_v9_t, name);
-SAME_OFFSET(ncclNetProperties_v9_t, pciPath);
-SAME_OFFSET(ncclNetProperties_v9_t, guid);
-SAME_OFFSET(ncclNetProperties_v9_t, ptrSupport);
-SAME_OFFSET(ncclNetProperties_v9_t, regIsGlobal);
-SAME_OFFSET(ncclNetProperties_v9_t, forceFlush);
-SAME_OFFSET(ncclNetProperties_v9_t, speed);
-SAME_OFFSET(ncclNetProperties_v9_t, port);
-SAME_OFFSET(ncclNetProperties_v9_t, latency);
-SAME_OFFSET(ncclNetProperties_v9_t, maxComms);
-SAME_OFFSET(ncclNetProperties_v9_t, maxRecvs);
-SAME_OFFSET(ncclNetProperties_v9_t, netDeviceType);
-SAME_OFFSET(ncclNetProperties_v9_t, netDeviceVersion);
-SAME_OFFSET(ncclNetProperties_v9_t, vProps);
-SAME_OFFSET(ncclNetProperties_v9_t, maxP2pBytes);
-SAME_OFFSET(ncclNetProperties_v9_t, maxCollBytes);
-SAME_SIZE(ncclNet_v9_t);
-SAME_OFFSET(ncclNet_v9_t, name);
-SAME_OFFSET(ncclNet_v9_t, init);
-SAME_OFFSET(ncclNet_v9_t, devices);
-SAME_OFFSET(ncclNet_v9_t, getProperties);
-SAME_OFFSET(ncclNet_v9_t, listen);
-SAME_OFFSET(ncclNet_v9_t, connect);
-SAME_OFFSET(ncclNet_v9_t, accept);
-SAME_OFFSET(ncclNet_v9_t, regMr);
-SAME_OFFSET(ncclNet_v9_t, regMrDmaBuf);
-SAME_OFFSET(ncclNet_v9_t, deregMr);
-SAME_OFFSET(ncclNet_v9_t, isend);
-SAME_OFFSET(ncclNet_v9_t, irecv);
-SAME_OFFSET(ncclNet_v9_t, iflush);
-SAME_OFFSET(ncclNet_v9_t, test);
-SAME_OFFSET(ncclNet_v9_t, closeSend);
-SAME_OFFSET(ncclNet_v9_t, closeRecv);
-SAME_OFFSET(ncclNet_v9_t, closeListen);
-SAME_OFFSET(ncclNet_v9_t, getDeviceMr);
-SAME_OFFSET(ncclNet_v9_t, irecvConsumed);
-SAME_OFFSET(ncclNet_v9_t, makeVDevice);
+PROPERTIES_OF_V9(ncclNetProperties_v9_t);
+ENTRIES_OF_V9(ncclNet_v9_t);
 #endif
 
 #if __has_include(<net_v10.h>)
 SAME_SIZE(ncclNetVDeviceProps_v10_t);
-SAME_SIZE(ncclNetProperties_v10_t);
 SAME_SIZE(ncclNetCommConfig_v10_t);
 SAME_OFFSET(ncclNetCommConfig_v10_t, trafficClass);
-SAME_SIZE(ncclNet_v10_t);
-SAME_OFFSET(ncclNet_v10_t, name);
-SAME_OFFSET(ncclNet_v10_t, init);
-SAME_OFFSET(ncclNet_v10_t, devices);
-SAME_OFFSET(ncclNet_v10_t, getProperties);
-SAME_OFFSET(ncclNet_v10_t, listen);
-SAME_OFFSET(ncclNet_v10_t, connect);
-SAME_OFFSET(ncclNet_v10_t, accept);
-SAME_OFFSET(ncclNet_v10_t, regMr);
-SAME_OFFSET(ncclNet_v10_t, regMrDmaBuf);
-SAME_OFFSET(ncclNet_v10_t, deregMr);
-SAME_OFFSET(ncclNet_v10_t, isend);
-SAME_OFFSET(ncclNet_v10_t, irecv);
-SAME_OFFSET(ncclNet_v10_t, iflush);
-SAME_OFFSET(ncclNet_v10_t, test);
-SAME_OFFSET(ncclNet_v10_t, closeSend);
-SAME_OFFSET(ncclNet_v10_t, closeRecv);
-SAME_OFFSET(ncclNet_v10_t, closeListen);
-SAME_OFFSET(ncclNet_v10_t, getDeviceMr);
-SAME_OFFSET(ncclNet_v10_t, irecvConsumed);
-SAME_OFFSET(ncclNet_v10_t, makeVDevice);
+PROPERTIES_OF_V9(ncclNetProperties_v10_t);
+ENTRIES_OF_V9(ncclNet_v10_t);
 #endif
 
 #if __has_include(<net_v11.h>)
 SAME_SIZE(ncclNetVDeviceProps_v11_t);
 SAME_SIZE(ncclNetCommConfig_v11_t);
-SAME_SIZE(ncclNetProperties_v11_t);
-SAME_OFFSET(ncclNetProperties_v11_t, name);
-SAME_OFFSET(ncclNetProperties_v11_t, pciPath);
-SAME_OFFSET(ncclNetProperties_v11_t, guid);
-SAME_OFFSET(ncclNetProperties_v11_t, ptrSupport);
-SAME_OFFSET(ncclNetProperties_v11_t, regIsGlobal);
-SAME_OFFSET(ncclNetProperties_v11_t, forceFlush);
-SAME_OFFSET(ncclNetProperties_v11_t, speed);
-SAME_OFFSET(ncclNetProperties_v11_t, port);
-SAME_OFFSET(ncclNetProperties_v11_t, latency);
-SAME_OFFSET(ncclNetProperties_v11_t, maxComms);
-SAME_OFFSET(ncclNetProperties_v11_t, maxRecvs);
-SAME_OFFSET(ncclNetProperties_v11_t, netDeviceType);
-SAME_OFFSET(ncclNetProperties_v11_t, netDeviceVersion);
-SAME_OFFSET(ncclNetProperties_v11_t, vProps);
-SAME_OFFSET(ncclNetProperties_v11_t, maxP2pBytes);
-SAME_OFFSET(ncclNetProperties_v11_t, maxCollBytes);
-SAME_OFFSET(ncclNetProperties_v11_t, maxMultiRequestSize);
+PROPERTIES_OF_V11(ncclNetProperties_v11_t);
 SAME_SIZE(ncclNetCommAttr_v11_t);
 SAME_OFFSET(ncclNetCommAttr_v11_t, maxConcurrentPeers);
 SAME_OFFSET(ncclNetCommAttr_v11_t, minConcurrentPeers);
@@ -231,29 +132,7 @@ SAME_OFFSET(ncclNetAttr_v11_t, recvCommAttr);
 SAME_OFFSET(ncclNetAttr_v11_t, op);
 SAME_OFFSET(ncclNetAttr_v11_t, algo);
 SAME_OFFSET(ncclNetAttr_v11_t, proto);
-SAME_SIZE(ncclNet_v11_t);
-SAME_OFFSET(ncclNet_v11_t, name);
-SAME_OFFSET(ncclNet_v11_t, init);
-SAME_OFFSET(ncclNet_v11_t, devices);
-SAME_OFFSET(ncclNet_v11_t, getProperties);
-SAME_OFFSET(ncclNet_v11_t, listen);
-SAME_OFFSET(ncclNet_v11_t, connect);
-SAME_OFFSET(ncclNet_v11_t, accept);
-SAME_OFFSET(ncclNet_v11_t, regMr);
-SAME_OFFSET(ncclNet_v11_t, regMrDmaBuf);
-SAME_OFFSET(ncclNet_v11_t, deregMr);
-SAME_OFFSET(ncclNet_v11_t, isend);
-SAME_OFFSET(ncclNet_v11_t, irecv);
-SAME_OFFSET(ncclNet_v11_t, iflush);
-SAME_OFFSET(ncclNet_v11_t, test);
-SAME_OFFSET(ncclNet_v11_t, closeSend);
-SAME_OFFSET(ncclNet_v11_t, closeRecv);
-SAME_OFFSET(ncclNet_v11_t, closeListen);
-SAME_OFFSET(ncclNet_v11_t, getDeviceMr);
-SAME_OFFSET(ncclNet_v11_t, irecvConsumed);
-SAME_OFFSET(ncclNet_v11_t, makeVDevice);
-SAME_OFFSET(ncclNet_v11_t, finalize);
-SAME_OFFSET(ncclNet_v11_t, setNetAttr);
+ENTRIES_OF_V11(ncclNet_v11_t);
 #endif
 
 #if __has_include(<net_v12.h>)
@@ -262,49 +141,10 @@ SAME_SIZE(ncclNetAttr_v12_t);
 SAME_SIZE(ncclNetVDeviceProps_v12_t);
 SAME_OFFSET(ncclNetVDeviceProps_v12_t, ndevs);
 SAME_OFFSET(ncclNetVDeviceProps_v12_t, devs);
-SAME_SIZE(ncclNetProperties_v12_t);
-SAME_OFFSET(ncclNetProperties_v12_t, name);
-SAME_OFFSET(ncclNetProperties_v12_t, pciPath);
-SAME_OFFSET(ncclNetProperties_v12_t, guid);
-SAME_OFFSET(ncclNetProperties_v12_t, ptrSupport);
-SAME_OFFSET(ncclNetProperties_v12_t, regIsGlobal);
-SAME_OFFSET(ncclNetProperties_v12_t, forceFlush);
-SAME_OFFSET(ncclNetProperties_v12_t, speed);
-SAME_OFFSET(ncclNetProperties_v12_t, port);
-SAME_OFFSET(ncclNetProperties_v12_t, latency);
-SAME_OFFSET(ncclNetProperties_v12_t, maxComms);
-SAME_OFFSET(ncclNetProperties_v12_t, maxRecvs);
-SAME_OFFSET(ncclNetProperties_v12_t, netDeviceType);
-SAME_OFFSET(ncclNetProperties_v12_t, netDeviceVersion);
-SAME_OFFSET(ncclNetProperties_v12_t, vProps);
-SAME_OFFSET(ncclNetProperties_v12_t, maxP2pBytes);
-SAME_OFFSET(ncclNetProperties_v12_t, maxCollBytes);
-SAME_OFFSET(ncclNetProperties_v12_t, maxMultiRequestSize);
+PROPERTIES_OF_V11(ncclNetProperties_v12_t);
 SAME_OFFSET(ncclNetProperties_v12_t, railId);
 SAME_OFFSET(ncclNetProperties_v12_t, planeId);
-SAME_SIZE(ncclNet_v12_t);
-SAME_OFFSET(ncclNet_v12_t, name);
-SAME_OFFSET(ncclNet_v12_t, init);
-SAME_OFFSET(ncclNet_v12_t, devices);
-SAME_OFFSET(ncclNet_v12_t, getProperties);
-SAME_OFFSET(ncclNet_v12_t, listen);
-SAME_OFFSET(ncclNet_v12_t, connect);
-SAME_OFFSET(ncclNet_v12_t, accept);
-SAME_OFFSET(ncclNet_v12_t, regMr);
-SAME_OFFSET(ncclNet_v12_t, regMrDmaBuf);
-SAME_OFFSET(ncclNet_v12_t, deregMr);
-SAME_OFFSET(ncclNet_v12_t, isend);
-SAME_OFFSET(ncclNet_v12_t, irecv);
-SAME_OFFSET(ncclNet_v12_t, iflush);
-SAME_OFFSET(ncclNet_v12_t, test);
-SAME_OFFSET(ncclNet_v12_t, closeSend);
-SAME_OFFSET(ncclNet_v12_t, closeRecv);
-SAME_OFFSET(ncclNet_v12_t, closeListen);
-SAME_OFFSET(ncclNet_v12_t, getDeviceMr);
-SAME_OFFSET(ncclNet_v12_t, irecvConsumed);
-SAME_OFFSET(ncclNet_v12_t, makeVDevice);
-SAME_OFFSET(ncclNet_v12_t, finalize);
-SAME_OFFSET(ncclNet_v12_t, setNetAttr);
+ENTRIES_OF_V11(ncclNet_v12_t);
 #endif
 
 static_assert(NCCL_NET_HANDLE_MAXSIZE == ours::kHandleMaxBytes);
