@@ -1,5 +1,5 @@
-// The calls of NCCL's network table, once for all its versions: the adapters net_vN.cc only convert
-// types. Contract: NCCL's src/include/plugin/nccl_net.h and its docs for network plugins.
+// The calls of NCCL's network table, once for all its versions: tables.cc and net_adapter.h only
+// convert types. Contract: NCCL's src/include/plugin/nccl_net.h and its docs for network plugins.
 //
 // Every function logs its failure and returns a code of NCCL's; none lets an exception out.
 // Pointers are checked in the calls that set up connections, and not in isend, irecv, iflush and

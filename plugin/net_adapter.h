@@ -1,6 +1,5 @@
-// What the adapters net_vN.cc have in common: conversions from the types of a version of NCCL's
-// table to those of plugin/net.h and of the transport. A function here is the entry of several
-// versions.
+// Conversions from the types of a version of NCCL's table to those of plugin/net.h and of the
+// transport. A function here is the entry of several versions; tables.cc says of which.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +10,6 @@
 #include "plugin/communicator.h"
 #include "plugin/guarded.h"
 #include "plugin/net.h"
-#include "plugin/tables.h"
 #include "transport/data/receive_comm.h"
 #include "transport/data/send_comm.h"
 
@@ -100,10 +98,11 @@ abi::ncclResult_t init_table(abi::ncclDebugLogger_t logger) {
   return init(kVersion, logger);
 }
 
-// The last argument of connect and accept is for device offload (netDeviceType), which the plugin
-// does not have.
-inline abi::ncclResult_t connect_without_context(int dev, void* handle, void** send_comm,
-                                                 abi::ncclNetDeviceHandle_v7_t**) {
+// The last argument of connect and accept, which v6 lacks, is for device offload (netDeviceType),
+// which the plugin does not have.
+template <class... DeviceHandle>
+abi::ncclResult_t connect_without_context(int dev, void* handle, void** send_comm,
+                                          DeviceHandle...) {
   return connect(nullptr, dev, handle, send_comm);
 }
 
@@ -111,8 +110,8 @@ inline abi::ncclResult_t listen_without_context(int dev, void* handle, void** li
   return listen(nullptr, dev, handle, listen_comm);
 }
 
-inline abi::ncclResult_t accept_host(void* listen_comm, void** recv_comm,
-                                     abi::ncclNetDeviceHandle_v7_t**) {
+template <class... DeviceHandle>
+abi::ncclResult_t accept_host(void* listen_comm, void** recv_comm, DeviceHandle...) {
   return accept(listen_comm, recv_comm);
 }
 
@@ -148,10 +147,11 @@ inline abi::ncclResult_t reg_mr_dmabuf(void* comm, void* data, size_t size, int 
   return abi::ncclSuccess;
 }
 
-// Size is int before v9. The transport refuses a negative one, which is more than it sends.
+// Size is int before v9. The transport refuses a negative one, which is more than it sends. It and
+// irecv() are inline in isend_observed() and irecv_observed(), too.
 template <class Size>
-abi::ncclResult_t isend(void* send_comm, void* data, Size size, int tag, void* mhandle,
-                        void** request) {
+[[gnu::always_inline]] inline abi::ncclResult_t isend(void* send_comm, void* data, Size size,
+                                                      int tag, void* mhandle, void** request) {
   return guarded("isend", [&] {
     transport::Request* posted;
     const bool alive = as_comm<transport::SendComm>(send_comm)->isend(
@@ -200,8 +200,9 @@ template <class Size>
 }
 
 // The entry of v9 and later, whose sizes are the transport's: nothing is copied.
-inline abi::ncclResult_t irecv(void* recv_comm, int n, void** data, size_t* sizes, int* tags,
-                               void** mhandles, void** request) {
+[[gnu::always_inline]] inline abi::ncclResult_t irecv(void* recv_comm, int n, void** data,
+                                                      size_t* sizes, int* tags, void** mhandles,
+                                                      void** request) {
   *request = nullptr;
   return guarded("irecv", [&] {
     if (!is_buffer_count(n)) [[unlikely]]
