@@ -49,14 +49,15 @@ struct ncclNetAttr_v11_t {
   uint32_t proto;  // bit per protocol
 };
 
-// init is called for each communicator, and *ctx goes to its other calls; finalize ends it.
-// setNetAttr may be null.
-struct ncclNet_v11_t {
+// The table of v11 and v12. init is called for each communicator, and *ctx goes to its other calls;
+// finalize ends it. setNetAttr may be null.
+template <class Properties, class VDeviceProps>
+struct NetTableV11 {
   const char* name;
   ncclResult_t (*init)(void** ctx, uint64_t commId, ncclNetCommConfig_v11_t* config,
                        ncclDebugLogger_t log, ncclProfilerCallback_t profiler);
   ncclResult_t (*devices)(int* ndev);
-  ncclResult_t (*getProperties)(int dev, ncclNetProperties_v11_t* props);
+  ncclResult_t (*getProperties)(int dev, Properties* props);
   ncclResult_t (*listen)(void* ctx, int dev, void* handle, void** listenComm);
   ncclResult_t (*connect)(void* ctx, int dev, void* handle, void** sendComm,
                           ncclNetDeviceHandle_v11_t** sendDevComm);
@@ -78,10 +79,11 @@ struct ncclNet_v11_t {
   ncclResult_t (*closeListen)(void* listenComm);
   ncclResult_t (*getDeviceMr)(void* comm, void* mhandle, void** dptr_mhandle);
   ncclResult_t (*irecvConsumed)(void* recvComm, int n, void* request);
-  ncclResult_t (*makeVDevice)(int* d, ncclNetVDeviceProps_v11_t* props);
+  ncclResult_t (*makeVDevice)(int* d, VDeviceProps* props);
   ncclResult_t (*finalize)(void* ctx);
   ncclResult_t (*setNetAttr)(void* ctx, ncclNetAttr_v11_t* netAttr);
 };
+using ncclNet_v11_t = NetTableV11<ncclNetProperties_v11_t, ncclNetVDeviceProps_v11_t>;
 
 static_assert(sizeof(ncclNetProperties_v11_t) == 112);
 static_assert(offsetof(ncclNetProperties_v11_t, maxMultiRequestSize) == 104);

@@ -8,7 +8,6 @@
 
 namespace gdr::abi {
 
-using ncclNetDeviceHandle_v12_t = ncclNetDeviceHandle_v7_t;
 using ncclNetCommConfig_v12_t = ncclNetCommConfig_v11_t;
 using ncclNetAttr_v12_t = ncclNetAttr_v11_t;
 
@@ -39,37 +38,7 @@ struct ncclNetProperties_v12_t {
   int16_t planeId;
 };
 
-struct ncclNet_v12_t {
-  const char* name;
-  ncclResult_t (*init)(void** ctx, uint64_t commId, ncclNetCommConfig_v12_t* config,
-                       ncclDebugLogger_t log, ncclProfilerCallback_t profiler);
-  ncclResult_t (*devices)(int* ndev);
-  ncclResult_t (*getProperties)(int dev, ncclNetProperties_v12_t* props);
-  ncclResult_t (*listen)(void* ctx, int dev, void* handle, void** listenComm);
-  ncclResult_t (*connect)(void* ctx, int dev, void* handle, void** sendComm,
-                          ncclNetDeviceHandle_v12_t** sendDevComm);
-  ncclResult_t (*accept)(void* listenComm, void** recvComm,
-                         ncclNetDeviceHandle_v12_t** recvDevComm);
-  ncclResult_t (*regMr)(void* comm, void* data, size_t size, int type, void** mhandle);
-  ncclResult_t (*regMrDmaBuf)(void* comm, void* data, size_t size, int type, uint64_t offset,
-                              int fd, void** mhandle);
-  ncclResult_t (*deregMr)(void* comm, void* mhandle);
-  ncclResult_t (*isend)(void* sendComm, void* data, size_t size, int tag, void* mhandle,
-                        void* phandle, void** request);
-  ncclResult_t (*irecv)(void* recvComm, int n, void** data, size_t* sizes, int* tags,
-                        void** mhandles, void** phandles, void** request);
-  ncclResult_t (*iflush)(void* recvComm, int n, void** data, int* sizes, void** mhandles,
-                         void** request);
-  ncclResult_t (*test)(void* request, int* done, int* sizes);
-  ncclResult_t (*closeSend)(void* sendComm);
-  ncclResult_t (*closeRecv)(void* recvComm);
-  ncclResult_t (*closeListen)(void* listenComm);
-  ncclResult_t (*getDeviceMr)(void* comm, void* mhandle, void** dptr_mhandle);
-  ncclResult_t (*irecvConsumed)(void* recvComm, int n, void* request);
-  ncclResult_t (*makeVDevice)(int* d, ncclNetVDeviceProps_v12_t* props);
-  ncclResult_t (*finalize)(void* ctx);
-  ncclResult_t (*setNetAttr)(void* ctx, ncclNetAttr_v12_t* netAttr);
-};
+using ncclNet_v12_t = NetTableV11<ncclNetProperties_v12_t, ncclNetVDeviceProps_v12_t>;
 
 static_assert(sizeof(ncclNetProperties_v12_t) == 128);
 static_assert(offsetof(ncclNetProperties_v12_t, maxP2pBytes) == 104);

@@ -30,17 +30,19 @@ struct ncclNetProperties_v7_t {
   int netDeviceVersion;
 };
 
-// irecvConsumed is null here: where it is not, NCCL calls it after every receive.
-struct ncclNet_v7_t {
+// The table of v7 and v8, which differ in the type of regMr's size, too. irecvConsumed is null
+// here: where it is not, NCCL calls it after every receive.
+template <class Properties, class RegisteredSize>
+struct NetTableV7 {
   const char* name;
   ncclResult_t (*init)(ncclDebugLogger_t log);
   ncclResult_t (*devices)(int* ndev);
-  ncclResult_t (*getProperties)(int dev, ncclNetProperties_v7_t* props);
+  ncclResult_t (*getProperties)(int dev, Properties* props);
   ncclResult_t (*listen)(int dev, void* handle, void** listenComm);
   ncclResult_t (*connect)(int dev, void* handle, void** sendComm,
                           ncclNetDeviceHandle_v7_t** sendDevComm);
   ncclResult_t (*accept)(void* listenComm, void** recvComm, ncclNetDeviceHandle_v7_t** recvDevComm);
-  ncclResult_t (*regMr)(void* comm, void* data, int size, int type, void** mhandle);
+  ncclResult_t (*regMr)(void* comm, void* data, RegisteredSize size, int type, void** mhandle);
   ncclResult_t (*regMrDmaBuf)(void* comm, void* data, size_t size, int type, uint64_t offset,
                               int fd, void** mhandle);
   ncclResult_t (*deregMr)(void* comm, void* mhandle);
@@ -57,6 +59,7 @@ struct ncclNet_v7_t {
   ncclResult_t (*getDeviceMr)(void* comm, void* mhandle, void** dptr_mhandle);
   ncclResult_t (*irecvConsumed)(void* recvComm, int n, void* request);
 };
+using ncclNet_v7_t = NetTableV7<ncclNetProperties_v7_t, int>;
 
 static_assert(sizeof(ncclNetProperties_v7_t) == 56);
 static_assert(offsetof(ncclNetProperties_v7_t, netDeviceType) == 48);
