@@ -7,7 +7,6 @@
 #include "base/log.h"
 #include "base/random.h"
 #include "transport/subnet_routing.h"
-#include "transport/wire/foreign_handle.h"
 #include "transport/wire/frame_channel.h"
 
 namespace gdr::transport {
@@ -24,7 +23,11 @@ bool has_possible_rails(const wire::Handle& handle) {
 
 Status check_handle(const wire::Handle& handle) {
   if (handle.magic != wire::kMagic) {
-    return fail(Code::kInvalidUsage, foreign_handle_text(handle));
+    return fail(Code::kInvalidUsage,
+                "the peer's handle is not of this plugin: its rank has fallen back to another "
+                "transport, or has loaded another plugin. Fix: look for the reason in that rank's "
+                "log (NCCL_DEBUG=INFO), and set NCCL_NET=GDR on every rank, so that a rank which "
+                "cannot use this plugin fails by itself");
   }
   if (Status status = check_version(handle.version); !status) return status;
   auto is_zero = [](uint8_t byte) { return byte == 0; };
