@@ -47,8 +47,6 @@ class HandshakeRegistry {
   // of the one that this thread is in; kAwaited where one is in a call of another thread.
   Room give_way(const HcaContext* hca);
 
-  // Peers that are pending at all listeners. Each holds a descriptor of the process.
-  std::atomic<int> pending_peers{0};
   Episodes episodes;
 
  private:

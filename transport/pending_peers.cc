@@ -14,11 +14,9 @@
 namespace gdr::transport {
 namespace {
 
-// Peers that have not shown the secret: of one listener, and of one listener while those of all
-// listeners are more than kManyInProcess. Each has a descriptor, and a process often has 1024.
-constexpr size_t kMaxUnknown = 64;
-constexpr size_t kFewUnknown = 4;
-constexpr int kManyInProcess = 256;
+// Peers of a listener that have not shown the secret. NCCL connects one sender to each listener.
+// Each peer has a descriptor, of which a process often has 1024, and there are many listeners.
+constexpr size_t kMaxUnknown = 8;
 // Connections that one call accepts: the length of the socket's queue, so that a call empties it
 // and a peer that connects all the time cannot hold the caller up.
 constexpr int kMaxAccepts = 1024;
@@ -35,19 +33,13 @@ bool is_temporary(int err) { return err == EAGAIN || err == EWOULDBLOCK || err =
 
 }  // namespace
 
-PendingPeers::PendingPeers(const wire::Secret& secret, HandshakeRegistry& handshakes)
+PendingPeers::PendingPeers(const wire::Secret& secret, const HandshakeRegistry& handshakes)
     : handshakes_(handshakes) {
   static_assert(offsetof(wire::EndPoint, secret) == 0);
   const wire::FrameHeader header{wire::kMagic, wire::kWireVersion, wire::FrameKind::kHello, 0,
                                  sizeof(wire::EndPoint)};
   std::memcpy(expected_.data(), &header, sizeof(header));
   std::memcpy(expected_.data() + sizeof(header), secret.data(), secret.size());
-}
-
-PendingPeers::~PendingPeers() { clear(); }
-
-void PendingPeers::clear() {
-  while (!peers_.empty()) erase(peers_.begin());
 }
 
 Result<std::vector<Hello>> PendingPeers::advance(int listening_fd) {
@@ -72,7 +64,6 @@ Result<int> PendingPeers::accept_some(int listening_fd) {
     exhausted_ = false;
     if (!fd->has_value()) return count;
     peers_.push_back(Peer{FrameChannel(std::move(**fd)), handshakes_.now()});
-    ++handshakes_.pending_peers;
   }
   return kAcceptBatch;
 }
@@ -99,7 +90,7 @@ void PendingPeers::read_all(std::vector<Hello>* hellos) {
   for (auto peer = peers_.begin(); peer != peers_.end(); ++entry) {
     const auto current = peer++;
     if (entry->revents != 0 && !read(*current, hellos)) {
-      erase(current);
+      peers_.erase(current);
     } else if (now - current->since >= kHelloTimeout) {
       drop(current, "it sent no hello in time");
     }
@@ -107,8 +98,7 @@ void PendingPeers::read_all(std::vector<Hello>* hellos) {
 }
 
 bool PendingPeers::read(Peer& peer, std::vector<Hello>* hellos) {
-  if (peer.stage == Stage::kVerified) return read_verified(peer, hellos);
-  if (peer.stage == Stage::kRefused) return discard(peer);
+  if (peer.verified) return read_verified(peer, hellos);
   uint8_t bytes[sizeof(expected_)];
   const ssize_t n = recv(peer.channel.fd(), bytes, sizeof(bytes), MSG_PEEK | MSG_DONTWAIT);
   if (n <= 0) return n < 0 && is_temporary(errno);
@@ -116,11 +106,8 @@ bool PendingPeers::read(Peer& peer, std::vector<Hello>* hellos) {
     case Verdict::kIncomplete:
       return true;
     case Verdict::kVerified:
-      peer.stage = Stage::kVerified;
+      peer.verified = true;
       return read_verified(peer, hellos);
-    case Verdict::kOtherVersion:
-      refuse_version(peer, bytes);
-      return discard(peer);
     case Verdict::kWrong:
       break;
   }
@@ -131,25 +118,14 @@ bool PendingPeers::read(Peer& peer, std::vector<Hello>* hellos) {
   return false;
 }
 
-// Decides by the first bytes that a peer has sent. The secret is compared only as a whole: to drop
-// a peer at its first wrong byte would let it find the bytes one by one.
+// Decides by the first bytes that a peer has sent. A sender of another wire version sends none: it
+// refuses the handle. The secret is compared only as a whole: to drop a peer at its first wrong
+// byte would let it find the bytes one by one.
 PendingPeers::Verdict PendingPeers::judge(const uint8_t* bytes, size_t count) const {
-  constexpr size_t kHeader = sizeof(wire::FrameHeader);
-  constexpr size_t kVersion = offsetof(wire::FrameHeader, version);
-  constexpr size_t kKind = offsetof(wire::FrameHeader, kind);
-  static_assert(kVersion == sizeof(wire::kMagic) && kKind == kVersion + sizeof(uint16_t));
-  auto matches = [&](size_t from, size_t to) {
-    to = std::min(to, count);
-    return to <= from || std::memcmp(bytes + from, expected_.data() + from, to - from) == 0;
-  };
-  if (!matches(0, kVersion)) return Verdict::kWrong;
-  if (!matches(kVersion, kKind)) {
-    if (count <= kKind) return Verdict::kIncomplete;
-    return matches(kKind, kKind + 1) ? Verdict::kOtherVersion : Verdict::kWrong;
-  }
-  if (!matches(kKind, kHeader)) return Verdict::kWrong;
-  if (count < expected_.size()) return Verdict::kIncomplete;
-  return matches(kHeader, expected_.size()) ? Verdict::kVerified : Verdict::kWrong;
+  const size_t compared =
+      count < expected_.size() ? std::min(count, sizeof(wire::FrameHeader)) : expected_.size();
+  if (std::memcmp(bytes, expected_.data(), compared) != 0) return Verdict::kWrong;
+  return compared == expected_.size() ? Verdict::kVerified : Verdict::kIncomplete;
 }
 
 bool PendingPeers::read_verified(Peer& peer, std::vector<Hello>* hellos) {
@@ -167,36 +143,10 @@ bool PendingPeers::read_verified(Peer& peer, std::vector<Hello>* hellos) {
   return false;
 }
 
-// The peer reads our version in the frame's header, whatever its own version makes of the rest. It
-// is not authenticated, so that this concerns the log alone.
-void PendingPeers::refuse_version(Peer& peer, const uint8_t* bytes) {
-  wire::FrameHeader header{};
-  std::memcpy(&header, bytes, offsetof(wire::FrameHeader, kind));
-  const std::string text = "the sender runs wire version " + std::to_string(header.version) +
-                           ", the receiver " + std::to_string(wire::kWireVersion) +
-                           ". Fix: install the same nccl-net-gdr on every node";
-  if (handshakes_.episodes.warn("wire version", handshakes_.now())) {
-    GDR_WARN("%s refused on the handshake port: %s", to_string(peer.channel.peer()).c_str(),
-             text.c_str());
-  }
-  peer.stage = Stage::kRefused;
-  peer.channel.queue_text(wire::FrameKind::kRefuse, text);
-  (void)peer.channel.flush();
-}
-
-// Reads what a refused peer sends until it closes: to close a socket with unread data resets the
-// connection, and the peer might lose the answer.
-bool PendingPeers::discard(Peer& peer) {
-  uint8_t bytes[4096];
-  const ssize_t n = recv(peer.channel.fd(), bytes, sizeof(bytes), MSG_DONTWAIT);
-  return n > 0 || (n < 0 && is_temporary(errno));
-}
-
 // Runs after read_all(), so that each peer has been read from.
 void PendingPeers::evict() {
-  auto is_unknown = [](const Peer& peer) { return peer.stage != Stage::kVerified; };
-  const bool many = handshakes_.pending_peers > kManyInProcess;
-  const size_t limit = exhausted_ ? 0 : many ? kFewUnknown : kMaxUnknown;
+  auto is_unknown = [](const Peer& peer) { return !peer.verified; };
+  const size_t limit = exhausted_ ? 0 : kMaxUnknown;
   auto count = static_cast<size_t>(std::count_if(peers_.begin(), peers_.end(), is_unknown));
   for (auto peer = peers_.begin(); count > limit;) {
     const auto current = peer++;
@@ -209,12 +159,7 @@ void PendingPeers::evict() {
 void PendingPeers::drop(std::list<Peer>::iterator peer, const char* reason) {
   GDR_TRACE(log::kNet, "dropped a pending peer on the handshake port: %s", reason);
   ++dropped_;
-  erase(peer);
-}
-
-void PendingPeers::erase(std::list<Peer>::iterator peer) {
   peers_.erase(peer);
-  --handshakes_.pending_peers;
 }
 
 }  // namespace gdr::transport

@@ -24,10 +24,7 @@ struct Hello {
 // not crowded out.
 class PendingPeers {
  public:
-  PendingPeers(const wire::Secret& secret, HandshakeRegistry& handshakes);
-  ~PendingPeers();
-  PendingPeers(const PendingPeers&) = delete;
-  PendingPeers& operator=(const PendingPeers&) = delete;
+  PendingPeers(const wire::Secret& secret, const HandshakeRegistry& handshakes);
 
   // Accepts the connections that wait at the listening socket, at most a full queue of them, and
   // returns the hellos that are complete, in the order in which their peers connected. An error
@@ -35,23 +32,18 @@ class PendingPeers {
   Result<std::vector<Hello>> advance(int listening_fd);
 
   // Drops all.
-  void clear();
+  void clear() { peers_.clear(); }
   bool empty() const { return peers_.empty(); }
   // How many peers were dropped, for the log of a listener that waits in vain.
   int dropped() const { return dropped_; }
 
  private:
-  enum class Stage : uint8_t {
-    kUnknown,   // has sent nothing, or what may become a hello
-    kRefused,   // speaks another wire version; what it sends is read and discarded
-    kVerified,  // has sent the secret
-  };
   struct Peer {
     FrameChannel channel;
     Clock::time_point since;
-    Stage stage = Stage::kUnknown;
+    bool verified = false;  // has sent the secret
   };
-  enum class Verdict : uint8_t { kIncomplete, kVerified, kOtherVersion, kWrong };
+  enum class Verdict : uint8_t { kIncomplete, kVerified, kWrong };
 
   Result<int> accept_some(int listening_fd);
   Result<int> on_accept_failed(Error error);
@@ -60,15 +52,12 @@ class PendingPeers {
   bool read(Peer& peer, std::vector<Hello>* hellos);
   bool read_verified(Peer& peer, std::vector<Hello>* hellos);
   Verdict judge(const uint8_t* bytes, size_t count) const;
-  static bool discard(Peer& peer);
-  void refuse_version(Peer& peer, const uint8_t* bytes);
   void evict();
   void drop(std::list<Peer>::iterator peer, const char* reason);
-  void erase(std::list<Peer>::iterator peer);
 
   // A hello begins with these bytes: the header and the secret.
   std::array<uint8_t, sizeof(wire::FrameHeader) + sizeof(wire::Secret)> expected_;
-  HandshakeRegistry& handshakes_;
+  const HandshakeRegistry& handshakes_;
   std::list<Peer> peers_;  // in the order in which they connected
   int dropped_ = 0;
   std::optional<Clock::time_point> failing_since_;  // accepting fails
