@@ -13,7 +13,6 @@
 #include "base/log.h"
 #include "base/process_fds.h"
 #include "drivers/verbs/verbs_api.h"
-#include "plugin/bar1_room.h"
 #include "plugin/config/environment.h"
 #include "plugin/config/load.h"
 #include "plugin/config/topology_options.h"
@@ -64,7 +63,6 @@ struct LiveDecision {
   topology::RailDecision rails;
   std::vector<topology::VerbsPort> ports;  // of discovery.devices first, in the same order
   std::set<topology::Bdf> listed;          // HCAs of NCCL's topology file
-  std::string withheld;                    // why GPUDirect is not offered; empty: it is
 };
 
 // NCCL creates no communicator where it refuses its graph file.
@@ -92,13 +90,6 @@ LiveDecision decide_live(const config::Options& options, const transport::Discov
   (void)topology::add_gpu_links(&machine, topology::uses_cuda()
                                               ? topology::LoadNvml::kYes
                                               : topology::LoadNvml::kOnlyIfLoaded);
-  if (std::optional<Bar1Shortage> shortage = short_bar1(machine, options)) {
-    if (shortage->withheld) {
-      live.withheld = to_string(shortage->finding);
-      for (topology::Hca& hca : machine.hcas) hca.gpudirect = false;
-    }
-    findings.push_back(std::move(shortage->finding));
-  }
   topology::DecisionOptions decision = config::decision_options(options, machine);
   live.rails = topology::decide(std::move(machine), std::move(decision), std::move(findings));
   topology::add_acs_findings(&live.rails);
@@ -171,16 +162,14 @@ DeviceFacts facts_of(const transport::Device& device, const config::Options& opt
 }
 
 std::unique_ptr<RailWarnings> make_warnings(const Plugin& plugin, const config::Options& options,
-                                            std::vector<topology::PortRef> ports,
-                                            std::string withheld) {
+                                            std::vector<topology::PortRef> ports) {
   auto why_not_direct = [devices = plugin.transport->devices(),
                          allowed = config::allowed_paths(options)](int device) {
     return transport::why_not_direct(*devices[device].hca, allowed);
   };
   return std::make_unique<RailWarnings>(
       plugin.decision, std::move(ports),
-      RailWarningOptions{options.strict, options.warn_cross_rail, !options.pxn_disable,
-                         std::move(withheld)},
+      RailWarningOptions{options.strict, options.warn_cross_rail, !options.pxn_disable},
       std::move(why_not_direct));
 }
 
@@ -271,15 +260,12 @@ Result<std::unique_ptr<Plugin>> create_plugin(int table_version) {
   for (const transport::Device& device : plugin->transport->devices()) {
     facts.push_back(facts_of(device, options, live.listed));
     set_address(device, preference, &facts.back(), &gids);
-    if (live.withheld.empty()) continue;
-    facts.back().gdr = {};
-    facts.back().gdr_text = "off: too little BAR1 is free";
   }
   for (Finding& one : transport::same_gids(gids)) live.rails.findings.push_back(std::move(one));
   plugin->decision = std::move(live.rails);
   choose_standby(options, facts, plugin.get());
   plugin->devices = std::make_unique<NetDevices>(std::move(facts));
-  plugin->warnings = make_warnings(*plugin, options, std::move(ports), std::move(live.withheld));
+  plugin->warnings = make_warnings(*plugin, options, std::move(ports));
   plugin->stats = start_stats(options.stats_folder, *plugin->transport);
   return plugin;
 }

@@ -32,7 +32,7 @@ RailWarnings::RailWarnings(const topology::RailDecision& decision,
                            WhyNotDirect why_not_direct)
     : decision_(decision),
       ports_(std::move(ports)),
-      options_(std::move(options)),
+      options_(options),
       why_not_direct_(std::move(why_not_direct)) {}
 
 bool RailWarnings::log_once(const std::string& key) {
@@ -50,18 +50,14 @@ Status RailWarnings::check_device(int device, int gpu) {
   const std::string pair = "GPU" + std::to_string(gpu) + " uses " +
                            topology::port_label(decision_.machine, port) +
                            " without GPUDirect RDMA";
-  const bool withheld = !options_.withheld.empty() && !verdict.too_far;
-  const std::string& reason = withheld ? options_.withheld : verdict.reason;
   Finding finding{FindingKind::kNoGpuDirect, Severity::kWarning, "",
-                  pair + ", through host memory: " + reason, ""};
+                  pair + ", through host memory: " + verdict.reason, ""};
   if (verdict.too_far) {
     if (!options_.strict && is_chosen_distance(decision_)) finding.severity = Severity::kInfo;
     finding.fix = std::string(
                       "use an HCA under the GPU's own switch; where none is missing (nccl-gdr "
                       "doctor), NCCL_NET_GDR_LEVEL=") +
                   topology::to_string(verdict.distance) + " allows it";
-  } else if (withheld) {
-    finding.severity = Severity::kInfo;
   } else if (!decision_.machine.hcas[hca].gpudirect.value_or(true)) {
     finding.text += ". " + why_not_direct_(device);
   }

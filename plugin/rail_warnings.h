@@ -17,8 +17,6 @@ struct RailWarningOptions {
   bool strict = false;           // GDR_NCCL_STRICT: no GPUDirect is an error
   bool warn_cross_rail = false;  // NCCL_IB_WARN_RAIL_LOCAL: different rails are logged at WARN
   bool relays = true;            // NCCL may send over another GPU (PXN)
-  // Why no device is offered with GPUDirect, which has been logged; empty: they are, as they can.
-  std::string withheld = "";
 };
 
 // The numbers of the rails that a pair of queue pairs connects; -1: unknown.

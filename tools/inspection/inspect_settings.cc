@@ -69,6 +69,8 @@ Status read_peer_disable(const std::string& value, Settings* settings) {
 }
 
 constexpr NcclVariable kVariables[] = {
+    {"NCCL_NET_GDR_READ", "a number", "-2",
+     [](const std::string& value, Settings* to) { return read_number(value, &to->gdr_read); }},
     {"NCCL_NET_GDR_C2C", "a number", "1 from NCCL 2.27 on, 0 before",
      [](const std::string& value, Settings* to) { return read_switch(value, &to->gdr_c2c); }},
     {"NCCL_NET_GDR_MLOPART", "a number", "0",
@@ -88,7 +90,6 @@ constexpr NcclVariable kVariables[] = {
 Settings nccl_settings(const config::Environment& environment, const config::Options& options,
                        Findings* findings) {
   Settings settings;
-  settings.gdr_read = options.gdr_read;
   settings.pxn_disable = options.pxn_disable;
   if (options.gdr_level) settings.gdr_level = options.gdr_level->path();
   for (const NcclVariable& variable : kVariables) {

@@ -87,17 +87,6 @@ TEST_F(RailWarningsTest, HcaThatRegistersNoGpuMemory_IsAWarningOrWithStrictAnErr
   }
 }
 
-// It was logged at init.
-TEST_F(RailWarningsTest, GpudirectWithheld_IsInfoWithTheReason) {
-  for (topology::Hca& hca : decision_.machine.hcas) hca.gpudirect = false;
-  EXPECT_TRUE(warnings({.withheld = "too little BAR1"}).check_device(1, 2));
-  EXPECT_THAT(log_.lines(), ElementsAre(AllOf(StartsWith("INFO "), HasSubstr("mlx5_1:1 without"),
-                                              HasSubstr("through host memory: too little BAR1"))));
-  Status status = warnings({.strict = true, .withheld = "too little BAR1"}).check_device(1, 2);
-  ASSERT_FALSE(status);
-  EXPECT_THAT(status.error().text, HasSubstr("too little BAR1. GDR_NCCL_STRICT=1 forbids"));
-}
-
 TEST_F(RailWarningsTest, DifferentRails_AreLoggedOnceForEachPair) {
   RailWarnings checked = warnings();
   checked.check_rails({0, 3}, "one connection");
