@@ -46,13 +46,7 @@ Communicator make_communicator(const transport::ConnectionOptions& base,
   Communicator communicator;
   communicator.nccls_traffic_class = settings.traffic_class;
   communicator.id = settings.id;
-  communicator.operation = std::make_shared<CurrentOperation>();
-  if (settings.id != 0) {
-    connection.owner_text = [name = to_string(communicator), operation = communicator.operation] {
-      const std::string running = operation->to_string();
-      return running.empty() ? name : name + " (" + running + ")";
-    };
-  }
+  if (settings.id != 0) connection.owner = to_string(communicator);
   communicator.connection = std::make_shared<const transport::ConnectionOptions>(connection);
   connection.observer = profiler_observer(settings.profiler, settings.table_version);
   communicator.profiled_connection =

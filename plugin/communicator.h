@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "plugin/abi/net_v11.h"
-#include "plugin/current_operation.h"
 #include "transport/pairs/connection_options.h"
 
 namespace gdr::plugin {
@@ -30,7 +29,6 @@ struct Communicator {
   // (profiler_may_be_loaded): a call for each message that finds none takes longer than all else
   // that the observer costs.
   std::shared_ptr<const transport::ConnectionOptions> profiled_connection;
-  std::shared_ptr<CurrentOperation> operation;
 };
 static_assert(offsetof(Communicator, nccls_traffic_class) == 0);
 

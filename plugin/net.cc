@@ -264,13 +264,6 @@ ncclResult_t close_communicator(void* context) {
   });
 }
 
-ncclResult_t set_attributes(void* context, abi::ncclNetAttr_v11_t* attributes) {
-  if (context != nullptr && attributes != nullptr) {
-    static_cast<Communicator*>(context)->operation->set(*attributes);
-  }
-  return abi::ncclSuccess;
-}
-
 ncclResult_t devices(int* count) {
   return guarded("devices", [&] {
     if (count == nullptr) return invalid_argument("devices", "a pointer is null");

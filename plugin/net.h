@@ -30,8 +30,6 @@ abi::ncclResult_t init(int version, abi::ncclDebugLogger_t logger);
 abi::ncclResult_t open_communicator(abi::ncclDebugLogger_t logger,
                                     const CommunicatorSettings& settings, void** context);
 abi::ncclResult_t close_communicator(void* context);
-// Takes note of what NCCL is going to run.
-abi::ncclResult_t set_attributes(void* context, abi::ncclNetAttr_v11_t* attributes);
 
 // Sets *count to the number of devices; 0 with NCCL_IB_DISABLE.
 abi::ncclResult_t devices(int* count);

@@ -49,8 +49,8 @@ constexpr void set_up_entries(Table* table) {
   }
 }
 
-// Those that a version does not have stay null, and so do getDeviceMr and irecvConsumed, which are
-// for device offload only: core calls irecvConsumed after every receive where it is not null.
+// These stay null: getDeviceMr and irecvConsumed, which are for device offload only (core calls
+// irecvConsumed after every receive where it is not null), and setNetAttr, hints that have no use.
 template <int kVersion, class Table>
 constexpr Table make_table() {
   Table table{};
@@ -75,10 +75,7 @@ constexpr Table make_table() {
   table.closeRecv = close_receive;
   table.closeListen = close_listen;
   if constexpr (kVersion >= 9) table.makeVDevice = make_v_device<kVersion>;
-  if constexpr (kVersion >= 11) {
-    table.finalize = close_communicator;
-    table.setNetAttr = set_attributes;
-  }
+  if constexpr (kVersion >= 11) table.finalize = close_communicator;
   return table;
 }
 

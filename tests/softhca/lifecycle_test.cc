@@ -81,8 +81,6 @@ TYPED_TEST(EveryLoadedTable, ContextFinalizedBesideAnother_IsStillUsable) {
     ASSERT_EQ(plugin::init(*table, PluginLog::logger(), &parent), abi::ncclSuccess);
     ASSERT_EQ(plugin::init(*table, PluginLog::logger(), &child), abi::ncclSuccess);
     ASSERT_EQ(table->finalize(parent), abi::ncclSuccess);
-    abi::ncclNetAttr_v11_t attributes{};
-    EXPECT_EQ(table->setNetAttr(parent, &attributes), abi::ncclSuccess);
     NetPair pair(*table, parent);
     ASSERT_NO_FATAL_FAILURE(pair.connect());
     ASSERT_NO_FATAL_FAILURE(pair.exchange(1));

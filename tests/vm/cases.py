@@ -33,7 +33,7 @@ class OneMachine(Case):
 
     # The cases of one process, which TwoMachines cannot run, and others of the handshake.
     def test_conformance_suite_passes(self):
-        cases = "--filter '@(C[016]*|C4[23]*)'"
+        cases = "--filter '@(C[01]*|C6[!5]*|C4[23]*)'"
         self.expect_all_passed(self.machines[0].run(conformance("--dev 0", cases), timeout=240))
 
     def connect_with(self, settings, gid):
@@ -309,7 +309,7 @@ class TwoMachines(Case):
             self.expect_all_passed(outcome)
 
     def test_conformance_suite_passes(self):
-        self.conform("!(C8*|C29*)")
+        self.conform("!(C8*|C29*|C65*)")
 
     # The second NIC of one machine does not reach the first one of the other, so that a rail is lost at
     # once. With NCCL's timeouts this would take 34 s.

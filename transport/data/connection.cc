@@ -80,7 +80,7 @@ void Connection::make_recovery(RailTables& tables, int receives) {
 void Connection::keep_link(ConnectionSetUp& set_up, FrameChannel channel, bool direct) {
   PeerLinkOptions link_options{.peer = PeerProcess{end_.peer.host, end_.peer.pid},
                                .reopen = reopen_target(end_, channel, direct),
-                               .owner_text = end_.options->owner_text};
+                               .owner = end_.options->owner};
   if (end_.recovers()) {
     link_options.on_statement = [recovery = recovery_](const wire::PairStatement& statement) {
       recovery->steps().on_statement(statement);

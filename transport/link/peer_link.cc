@@ -256,9 +256,8 @@ void PeerLink::check_answer(Clock::time_point now) {
 }
 
 std::string PeerLink::state_text() const {
-  const std::string owner = options_.owner_text ? options_.owner_text() : "";
   return std::string(role_) + " posted " + std::to_string(posted()) + " completed " +
-         std::to_string(completed()) + (owner.empty() ? "" : " for " + owner) +
+         std::to_string(completed()) + (options_.owner.empty() ? "" : " for " + options_.owner) +
          (deaf_ ? " without handshake socket" : "") +
          (options_.pairs_text ? options_.pairs_text() : "") +
          (failed() ? " failed: " + failure().text : "");

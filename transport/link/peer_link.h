@@ -34,7 +34,7 @@ std::string to_string(const PeerProcess& process);  // "process 4711 on nodeB"
 struct PeerLinkOptions {
   PeerProcess peer;
   ReopenTarget reopen{};
-  std::function<std::string()> owner_text = nullptr;  // ConnectionOptions::owner_text
+  std::string owner = "";  // ConnectionOptions::owner
   // Takes the peer's kPair frames; null: they are unexpected. Watcher thread.
   std::function<void(const wire::PairStatement&)> on_statement = nullptr;
   // What state_text() says about the rails, and about pairs that are lost; null: nothing.

@@ -5,7 +5,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 
@@ -59,9 +58,7 @@ struct ConnectionOptions {
   Now now = Clock::now;
   // Of each connection's work requests.
   WorkRequestObserver observer;
-  // Whose connection it is and what runs on it, for the log of a stall. Called by any thread;
-  // empty: unknown.
-  std::function<std::string()> owner_text;
+  std::string owner;  // whose connection it is, for the log of a stall; "": unknown
 };
 
 }  // namespace gdr::transport

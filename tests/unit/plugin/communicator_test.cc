@@ -60,8 +60,8 @@ TEST(OpenCommunicators, Closed_StaysUntilNoneIsOpen) {
   OpenCommunicators all;
   Communicator* parent = all.open(make_communicator({}, with_class(-1, 1)));
   Communicator* child = all.open(make_communicator({}, with_class(-1, 2)));
-  std::weak_ptr<CurrentOperation> parents = parent->operation;
-  std::weak_ptr<CurrentOperation> childs = child->operation;
+  std::weak_ptr<const ConnectionOptions> parents = parent->connection;
+  std::weak_ptr<const ConnectionOptions> childs = child->connection;
   EXPECT_TRUE(all.close(parent));
   EXPECT_FALSE(parents.expired()) << "NCCL 2.28.3 uses it for the child";
   EXPECT_FALSE(all.close(parent)) << "it is closed";
@@ -87,22 +87,11 @@ TEST(OpenCommunicators, OneOfALogger_IsOpenUntilItIsClosed) {
   EXPECT_FALSE(communicators.has_one_of(first_logger));
 }
 
-// Connections outlive the communicator where NCCL closes them after finalize.
-TEST(Communicator, OwnerText_NamesTheCommunicatorAndWhatRunsOnIt) {
-  auto communicator =
-      std::make_unique<Communicator>(make_communicator({}, with_class(-1, 0x1234abcd)));
-  std::shared_ptr<const ConnectionOptions> connection = communicator->connection;
-  EXPECT_EQ(connection->owner_text(), "communicator 0x1234abcd");
-  abi::ncclNetAttr_v11_t attributes{};
-  attributes.op = 1u << 4;
-  attributes.algo = 1u << 1;
-  attributes.proto = 1u << 2;
-  communicator->operation->set(attributes);
-  EXPECT_EQ(connection->owner_text(), "communicator 0x1234abcd (AllReduce, Ring, Simple)");
-  communicator.reset();
-  EXPECT_THAT(connection->owner_text(), testing::StartsWith("communicator 0x1234abcd"));
-  // The tables before v11 pass no number.
-  EXPECT_FALSE(make_communicator({}, with_class(106, 0)).connection->owner_text);
+// The tables before v11 pass no number.
+TEST(Communicator, Owner_IsTheCommunicatorWhereItHasANumber) {
+  EXPECT_EQ(make_communicator({}, with_class(-1, 0x1234abcd)).connection->owner,
+            "communicator 0x1234abcd");
+  EXPECT_EQ(make_communicator({}, with_class(106, 0)).connection->owner, "");
 }
 
 // What ibv_modify_qp is given on both ends of a connection, for each communicator.

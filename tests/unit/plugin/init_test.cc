@@ -60,20 +60,6 @@ TYPED_TEST(NetInit, Communicators_HaveContextsOfTheirOwn) {
   }
 }
 
-TYPED_TEST(NetInit, SetNetAttr_IsWhatRunsOnTheCommunicator) {
-  if constexpr (WithContexts<typename TypeParam::Type>) {
-    const auto& net = this->net();
-    ASSERT_EQ(init(net, PluginLog::logger(), &this->context_, -1, 0xa), abi::ncclSuccess);
-    abi::ncclNetAttr_v11_t attributes{};
-    attributes.op = 1u << 6;
-    attributes.algo = attributes.proto = static_cast<uint32_t>(abi::kNetAttrUndefined);
-    EXPECT_EQ(net.setNetAttr(this->context_, &attributes), abi::ncclSuccess);
-    EXPECT_EQ(static_cast<Communicator*>(this->context_)->connection->owner_text(),
-              "communicator 0xa (Send)");
-    EXPECT_EQ(finalize(net, this->context_), abi::ncclSuccess);
-  }
-}
-
 // NCCL would give the plugin up for the whole process where a class that is too large is an error.
 TYPED_TEST(NetInit, NullConfigurationOrTrafficClassTooLarge_HasNoTrafficClass) {
   if constexpr (WithContexts<typename TypeParam::Type>) {

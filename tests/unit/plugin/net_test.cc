@@ -4,7 +4,6 @@
 
 #include <gmock/gmock.h>
 
-#include "plugin/communicator.h"
 #include "plugin/tables.h"
 #include "tests/fakes/recorded_log.h"
 #include "tests/unit/plugin/every_table.h"
@@ -104,15 +103,6 @@ TYPED_TEST(NetArguments, MakeVDevice_NullPointerOrBeforeInit_IsInvalid) {
     this->expect_invalid(net.makeVDevice(&device, nullptr), "makeVDevice: a pointer is null");
     this->expect_invalid(net.makeVDevice(&device, &parts), "makeVDevice: called before init");
     EXPECT_EQ(device, -1);
-  }
-}
-
-TYPED_TEST(NetArguments, SetNetAttr_NullPointers_AreIgnored) {
-  if constexpr (WithContexts<typename TypeParam::Type>) {
-    abi::ncclNetAttr_v11_t attributes{};
-    EXPECT_EQ(this->net().setNetAttr(nullptr, &attributes), abi::ncclSuccess);
-    Communicator communicator;
-    EXPECT_EQ(this->net().setNetAttr(&communicator, nullptr), abi::ncclSuccess);
   }
 }
 
