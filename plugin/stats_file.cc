@@ -8,12 +8,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <chrono>
 #include <cstdio>
 #include <optional>
 #include <string_view>
 #include <system_error>
-#include <thread>
 #include <utility>
 
 namespace gdr::plugin {
@@ -25,32 +23,14 @@ constexpr std::string_view kStatsPrefix = "nccl_gdr_";
 constexpr std::string_view kStatsSuffix = ".prom";
 constexpr int kMostProcesses = 1024;  // of one folder
 
-std::string stats_fix(int err, const fs::path& folder) {
-  const std::string name = folder.string();
-  switch (err) {
-    case ENOENT:
-    case ENOTDIR:
-      return "create the folder on every node (mkdir -p " + name +
-             "), or correct "
-             "GDR_NCCL_STATS_DIR";
-    case EACCES:
-    case EPERM:
-    case EROFS:
-      return "let the job's user write there (chmod 1777 " + name +
-             "), and mount it writable in "
-             "containers";
-    case ENOSPC:
-    case EDQUOT:
-      return "free space on the file system of " + name;
-    default:
-      return "let GDR_NCCL_STATS_DIR name a folder on a local file system";
-  }
-}
-
 tl::unexpected<Error> stats_failure(const char* call, const fs::path& path, int err) {
   tl::unexpected<Error> failure =
       fail_errno(Code::kSystem, std::string(call) + " " + path.string() + " failed", err);
-  failure.value().text += ". Fix: " + stats_fix(err, path.parent_path());
+  const std::string folder = path.parent_path().string();
+  failure.value().text +=
+      ". Fix: let GDR_NCCL_STATS_DIR name a folder on a local file system that exists on every "
+      "node, has room, is mounted in containers, and that the job's user may write to (mkdir -p " +
+      folder + "; chmod 1777 " + folder + ")";
   return failure;
 }
 
@@ -69,19 +49,6 @@ std::optional<int> stats_number_of(const std::string& name) {
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
   const bool whole = error == std::errc() && end == digits.data() + digits.size();
   return whole && number >= 0 ? std::optional(number) : std::nullopt;
-}
-
-// A process that starts holds the locks of those that have ended for a moment, to remove their
-// files.
-bool lock_soon(int fd) {
-  constexpr int kTries = 3;
-  for (int i = 0; i < kTries; ++i) {
-    if (flock(fd, LOCK_EX | LOCK_NB) == 0) return true;
-    if (errno != EWOULDBLOCK) return false;
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  }
-  errno = EWOULDBLOCK;
-  return false;
 }
 
 // Returns an errno value.
@@ -115,17 +82,8 @@ Status StatsFile::write(const std::function<std::string(int number)>& text_of) {
   return text.empty() ? Status() : replace(text);
 }
 
-bool StatsFile::holds_number() const {
-  struct stat held {};
-  struct stat named {};
-  return lock_.valid() && fstat(lock_.get(), &held) == 0 &&
-         lstat(lock_file(number_).c_str(), &named) == 0 && held.st_ino == named.st_ino &&
-         held.st_dev == named.st_dev;
-}
-
 Status StatsFile::claim() {
-  if (holds_number()) return {};
-  lock_.reset();
+  if (lock_.valid()) return {};
   const fs::path inside = folder_ / ".";
   if (faccessat(AT_FDCWD, inside.c_str(), W_OK | X_OK, AT_EACCESS) != 0) {
     return stats_failure("writing to", inside, errno);
@@ -171,14 +129,14 @@ Result<bool> StatsFile::try_number(int number) {
   Result<UniqueFd> lock = open_lock(number);
   if (!lock) return forward_error(lock);
   if (!lock->valid()) return false;
-  if (!lock_soon(lock->get())) {
+  if (flock(lock->get(), LOCK_EX | LOCK_NB) != 0) {
     if (errno == EWOULDBLOCK) return false;
     return stats_failure("locking", lock_file(number), errno);
   }
   if (is_of_another_user(file(number))) return false;
   lock_ = std::move(*lock);
   number_ = number;
-  return holds_number();  // false: the file was removed meanwhile
+  return true;
 }
 
 void StatsFile::remove_files_of_ended() const {

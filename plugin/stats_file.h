@@ -10,12 +10,13 @@
 
 namespace gdr::plugin {
 
-// Each process takes the lowest number that no other one in the folder has, and writes
+// Each process takes the lowest number whose lock no other one in the folder holds, and writes
 // nccl_gdr_<number>.prom. A lock (flock(2)) on .nccl_gdr_<number>.lock holds the number. The kernel
 // releases it when the process ends, however it ends, so that pids, which containers have in
 // common, do not matter; the next process takes the number and replaces the file. A process that
-// takes a number also removes the files of all others that have ended. Lock files stay: to remove
-// one that another process is about to lock would give a number to two.
+// takes a number also removes the files of all others that have ended, and holds their locks for a
+// moment, which another one that starts takes for living. Lock files stay: to remove one, also with
+// the folder, while jobs run, would give a number to two.
 //
 // Not thread-safe. All calls may block for as long as the file system does.
 class StatsFile {
@@ -36,10 +37,8 @@ class StatsFile {
   std::filesystem::path file(int number) const;
   std::filesystem::path lock_file(int number) const;
   std::filesystem::path temporary_file(int number) const;
-  // Makes this process hold a number: the one that it has, unless its lock file is gone, as with
-  // the folder.
+  // Makes this process hold a number.
   Status claim();
-  bool holds_number() const;
   // Whether the number is free and this process has it now.
   Result<bool> try_number(int number);
   Result<UniqueFd> open_lock(int number) const;

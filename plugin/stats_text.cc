@@ -1,7 +1,6 @@
 #include "plugin/stats_text.h"
 
 #include <initializer_list>
-#include <string_view>
 #include <utility>
 
 namespace gdr::plugin {
@@ -22,20 +21,12 @@ constexpr auto kRetries = {std::pair{Retry::kConnect, "connect"},
 constexpr auto kGpuPaths = {std::pair{RegistrationPath::kDmaBuf, "dmabuf"},
                             std::pair{RegistrationPath::kPeermem, "peermem"}};
 
+// The value is a number, a fixed word, or the name that the kernel gave a device: nothing that has
+// to be escaped.
 struct StatsLabel {
   const char* name;
   std::string value;
 };
-
-// A backslash, a quote and a line feed are escaped in the value of a label.
-std::string escaped_label(std::string_view value) {
-  std::string text;
-  for (char c : value) {
-    if (c == '\\' || c == '"') text += '\\';
-    text += c == '\n' ? std::string("\\n") : std::string(1, c);
-  }
-  return text;
-}
 
 // Builds the text. All series of a metric follow its begin().
 class StatsPage {
@@ -55,7 +46,7 @@ class StatsPage {
 
  private:
   static std::string text_of(const StatsLabel& label) {
-    return std::string(label.name) + "=\"" + escaped_label(label.value) + "\"";
+    return std::string(label.name) + "=\"" + label.value + "\"";
   }
 
   const StatsLabel process_;
