@@ -177,7 +177,7 @@ std::unique_ptr<RailWarnings> make_warnings(const Plugin& plugin, const config::
 void choose_standby(const config::Options& options, const std::vector<DeviceFacts>& devices,
                     Plugin* plugin) {
   if (!options.failover) {
-    plugin->failover.push_back(describe_no_failover(config::process_environment()));
+    plugin->failover.push_back("failover: off (GDR_NCCL_FAILOVER=0, or MLX5_SINGLE_THREADED=1)");
     return;
   }
   if (options.standby_rails == 0) {
@@ -186,11 +186,8 @@ void choose_standby(const config::Options& options, const std::vector<DeviceFact
         "merged device");
     return;
   }
-  const bool excludes = std::ranges::any_of(plugin->skipped, [](const transport::SkippedPort& one) {
-    return one.kind == FindingKind::kHcaExcluded;
-  });
-  const std::vector<StandbyRails> chosen = choose_standby_rails(
-      plugin->decision, devices, static_cast<size_t>(options.standby_rails), excludes);
+  const std::vector<StandbyRails> chosen =
+      choose_standby_rails(plugin->decision, devices, static_cast<size_t>(options.standby_rails));
   for (size_t i = 0; i < chosen.size(); ++i) {
     plugin->failover.push_back(describe_standby(devices, i, chosen[i]));
     plugin->standby.push_back(chosen[i].devices);

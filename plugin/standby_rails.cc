@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <compare>
-#include <optional>
 
 #include "topology/distance.h"
 #include "topology/live/gdr_verdict.h"
@@ -10,7 +9,6 @@
 namespace gdr::plugin {
 namespace {
 
-using topology::GdrVerdict;
 using topology::PathClass;
 
 std::string label(const DeviceFacts& device) {
@@ -30,12 +28,8 @@ struct Candidate {
 
 class Chooser {
  public:
-  Chooser(const topology::RailDecision& decision, const std::vector<DeviceFacts>& devices,
-          bool excludes_ports)
-      : decision_(decision),
-        ports_(topology::usable_ports(decision.plan)),
-        devices_(devices),
-        excludes_ports_(excludes_ports) {}
+  Chooser(const topology::RailDecision& decision, const std::vector<DeviceFacts>& devices)
+      : decision_(decision), ports_(topology::usable_ports(decision.plan)), devices_(devices) {}
 
   StandbyRails choose(size_t device, size_t most) const;
 
@@ -44,21 +38,18 @@ class Chooser {
   PathClass path(size_t gpu, size_t device) const {
     return decision_.paths.gpu_hca(gpu, hca(device));
   }
-  GdrVerdict verdict(size_t gpu, size_t device) const {
+  topology::GdrVerdict verdict(size_t gpu, size_t device) const {
     return topology::gdr_verdict(decision_, gpu, hca(device));
   }
   bool is_placed(size_t device) const;
   bool are_nearest(size_t gpu, size_t device) const;
   std::vector<size_t> bounding_gpus(size_t device) const;
-  std::optional<std::string> misfit(size_t device, size_t other) const;
-  std::string too_far(size_t other, const std::vector<size_t>& gpus) const;
+  std::string why_not(size_t device, size_t other, const std::vector<size_t>& gpus) const;
   Candidate candidate(size_t device, size_t other, const std::vector<size_t>& gpus) const;
-  std::string inactive_rails() const;
 
   const topology::RailDecision& decision_;
   const std::vector<topology::PortRef> ports_;  // of the devices
   const std::vector<DeviceFacts>& devices_;
-  const bool excludes_ports_;
 };
 
 // Whether the decision has the device, and where it is on the PCI tree.
@@ -93,8 +84,9 @@ std::vector<size_t> Chooser::bounding_gpus(size_t device) const {
   return gpus;
 }
 
-// Why the other device cannot carry what this one does, whatever its position.
-std::optional<std::string> Chooser::misfit(size_t device, size_t other) const {
+// Why the other device cannot carry what this one does, or is out of reach of one of the GPUs; ""
+// where it can.
+std::string Chooser::why_not(size_t device, size_t other, const std::vector<size_t>& gpus) const {
   const DeviceFacts &own = devices_[device], &its = devices_[other];
   if (own.ethernet != its.ethernet) {
     return label(its) + (its.ethernet ? " is RoCE" : " is InfiniBand");
@@ -110,22 +102,12 @@ std::optional<std::string> Chooser::misfit(size_t device, size_t other) const {
   if (own.data_direct != its.data_direct) {
     return "only one of it and " + label(its) + " uses Data Direct";
   }
-  return std::nullopt;
-}
-
-// Why the other device is out of reach of one of the GPUs; "" where it is not.
-std::string Chooser::too_far(size_t other, const std::vector<size_t>& gpus) const {
   if (!is_placed(other)) return "";
   for (size_t gpu : gpus) {
-    const GdrVerdict its = verdict(gpu, other);
-    if (its.direct) continue;
-    std::string text =
-        "from GPU" + std::to_string(gpu) + " to " + label(devices_[other]) + " " + its.reason;
-    if (its.too_far) {
-      text += std::string(". Fix: NCCL_NET_GDR_LEVEL=") + topology::to_string(its.distance) +
-              " would allow it";
+    const topology::GdrVerdict reach = verdict(gpu, other);
+    if (!reach.direct) {
+      return "from GPU" + std::to_string(gpu) + " to " + label(its) + " " + reach.reason;
     }
-    return text;
   }
   return "";
 }
@@ -147,57 +129,29 @@ Candidate Chooser::candidate(size_t device, size_t other, const std::vector<size
   return made;
 }
 
-// The rails whose ports are not ACTIVE, so that they are no devices; "" where there are none.
-std::string Chooser::inactive_rails() const {
-  std::vector<std::string> ports;
-  for (const topology::Rail& rail : decision_.plan.rails) {
-    if (!rail.usable) ports.push_back(topology::port_label(decision_.machine, rail.port));
-  }
-  if (ports.empty()) return "";
-  std::string text;
-  for (const std::string& port : ports) text += (text.empty() ? "" : ", ") + port;
-  return text + (ports.size() == 1 ? " is" : " are") +
-         " not ACTIVE, and no standby rail of this job even if that changes";
-}
-
 StandbyRails Chooser::choose(size_t device, size_t most) const {
   const std::vector<size_t> gpus = bounding_gpus(device);
-  std::vector<Candidate> within, beyond;
-  StandbyRails standby;
-  standby.why_none =
-      excludes_ports_ ? "no other port is allowed by NCCL_IB_HCA" : "there is no other device";
-  for (size_t other = 0; other < devices_.size(); ++other) {
-    if (other == device) continue;
-    if (std::optional<std::string> why = misfit(device, other)) {
-      standby.why_none = *why;
-      continue;
-    }
-    const Candidate made = candidate(device, other, gpus);
-    (too_far(other, gpus).empty() ? within : beyond).push_back(made);
+  std::vector<Candidate> candidates;
+  StandbyRails standby{{}, "there is no other device; NCCL_IB_HCA may exclude ports"};
+  for (size_t step = 1; step < devices_.size(); ++step) {
+    const size_t other = (device + step) % devices_.size();
+    const std::string why = why_not(device, other, gpus);
+    if (why.empty()) candidates.push_back(candidate(device, other, gpus));
+    if (step == 1) standby.why_none = why;
   }
-  std::sort(within.begin(), within.end());
-  if (within.size() > most) within.resize(most);
-  for (const Candidate& one : within) standby.devices.push_back(one.device);
-  if (!within.empty()) {
-    standby.why_none.clear();
-  } else if (!beyond.empty()) {
-    const Candidate nearest = *std::min_element(beyond.begin(), beyond.end());
-    standby.why_none = too_far(nearest.device, gpus);
-  }
-  const std::string inactive = within.empty() ? inactive_rails() : "";
-  if (!inactive.empty()) {
-    const bool alone = devices_.size() == 1;
-    standby.why_none = inactive + (alone ? "" : "; " + standby.why_none);
-  }
+  std::sort(candidates.begin(), candidates.end());
+  if (candidates.size() > most) candidates.resize(most);
+  for (const Candidate& one : candidates) standby.devices.push_back(one.device);
+  if (!candidates.empty()) standby.why_none.clear();
   return standby;
 }
 
 }  // namespace
 
 std::vector<StandbyRails> choose_standby_rails(const topology::RailDecision& decision,
-                                               const std::vector<DeviceFacts>& devices, size_t most,
-                                               bool excludes_ports) {
-  const Chooser chooser(decision, devices, excludes_ports);
+                                               const std::vector<DeviceFacts>& devices,
+                                               size_t most) {
+  const Chooser chooser(decision, devices);
   std::vector<StandbyRails> chosen;
   for (size_t device = 0; device < devices.size(); ++device) {
     chosen.push_back(chooser.choose(device, most));
@@ -213,16 +167,6 @@ std::string describe_standby(const std::vector<DeviceFacts>& devices, size_t dev
     line += (i == 0 ? "" : ", ") + label(devices[standby.devices[i]]);
   }
   return line;
-}
-
-// See config::load.
-std::string describe_no_failover(const config::Environment& environment) {
-  const auto mlx5 = environment.find(config::kMlx5SingleThreaded);
-  if (mlx5 == environment.end() || mlx5->second != "1") {
-    return "failover: off, as GDR_NCCL_FAILOVER=0 asks";
-  }
-  return std::string("failover: off, as ") + config::kMlx5SingleThreaded +
-         "=1 removes locks that it needs";
 }
 
 }  // namespace gdr::plugin

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "plugin/config/environment.h"
 #include "plugin/device_table.h"
 #include "topology/live/rail_decision.h"
 
@@ -15,7 +14,8 @@ namespace gdr::plugin {
 // The standby rails of one device.
 struct StandbyRails {
   std::vector<size_t> devices;  // the first choice first
-  std::string why_none;  // where there are none; with the setting that would allow one, if any
+  // Where there are none: why the next device in order is none.
+  std::string why_none;
 };
 
 // Chooses for each device up to `most` standby rails among the others; devices[i] is the
@@ -30,18 +30,14 @@ struct StandbyRails {
 //   no PCI function).
 // Among these the first choice is the nearest to the GPUs, then one of the same plane, then one on
 // another card, then the next in the order of devices: so that the devices of a switch take each
-// other, and all machines of a kind choose alike. excludes_ports: NCCL_IB_HCA excludes ports of the
-// machine, of which there may be no devices.
+// other, and all machines of a kind choose alike.
 std::vector<StandbyRails> choose_standby_rails(const topology::RailDecision& decision,
-                                               const std::vector<DeviceFacts>& devices, size_t most,
-                                               bool excludes_ports = false);
+                                               const std::vector<DeviceFacts>& devices,
+                                               size_t most);
 
 // Returns a line for the log: "failover [0] mlx5_0:1 to mlx5_1:1", "failover [0] mlx5_0:1 to no
-// other rail: mlx5_1:1 is not ACTIVE, and ...".
+// other rail: mlx5_1:1 is RoCE".
 std::string describe_standby(const std::vector<DeviceFacts>& devices, size_t device,
                              const StandbyRails& standby);
-
-// Returns the line for the log of an environment in which failover is off.
-std::string describe_no_failover(const config::Environment& environment);
 
 }  // namespace gdr::plugin
