@@ -137,9 +137,10 @@ void check_rails(transport::Connection& connection) {
   const transport::RailSet& rails = connection.rails();
   for (size_t i = 0; i < rails.pair_count(); ++i) {
     const transport::QueuePair& pair = rails.pair(i);
-    const RailsOfPair numbers{rails[pair.rail].address().rail - 1,
-                              connection.peer().rail[pair.peer_rail].rail - 1, pair.standby};
-    plugin().warnings->check_rails(numbers, connection.text());
+    if (pair.standby) continue;  // it carries nothing while another pair is usable
+    plugin().warnings->check_rails(rails[pair.rail].address().rail - 1,
+                                   connection.peer().rail[pair.peer_rail].rail - 1,
+                                   connection.text());
   }
 }
 

@@ -68,22 +68,14 @@ Status RailWarnings::check_device(int device, int gpu) {
   return {};
 }
 
-void RailWarnings::check_rails(const RailsOfPair& rails, const std::string& connection) {
-  if (rails.here < 0 || rails.there < 0 || rails.here == rails.there) return;
-  const std::string numbers =
-      "rail " + std::to_string(rails.here) + " to rail " + std::to_string(rails.there);
-  Finding finding{
+void RailWarnings::check_rails(int here, int there, const std::string& connection) {
+  if (here < 0 || there < 0 || here == there) return;
+  const std::string numbers = "rail " + std::to_string(here) + " to rail " + std::to_string(there);
+  const Finding finding{
       FindingKind::kCrossRail, options_.warn_cross_rail ? Severity::kWarning : Severity::kInfo,
       numbers, connection + ": a rail-optimised fabric is slow between rails, or has no path",
       "connect devices of one rail; NCCL_CROSS_NIC=0 keeps NCCL's rings on their rails"};
-  if (rails.standby) {
-    finding = {FindingKind::kCrossRail, Severity::kInfo, "standby " + numbers,
-               connection +
-                   ": the standby pair crosses rails; where the fabric has no path between "
-                   "them, the connection fails with its active rail",
-               ""};
-  }
-  if (log_once(finding.subject)) log_findings({finding}, log::kInit | log::kNet);
+  if (log_once(numbers)) log_findings({finding}, log::kInit | log::kNet);
 }
 
 }  // namespace gdr::plugin

@@ -19,13 +19,6 @@ struct RailWarningOptions {
   bool relays = true;            // NCCL may send over another GPU (PXN)
 };
 
-// The numbers of the rails that a pair of queue pairs connects; -1: unknown.
-struct RailsOfPair {
-  int here;
-  int there;
-  bool standby = false;  // it carries nothing while another pair is usable
-};
-
 // Thread-safe.
 class RailWarnings {
  public:
@@ -41,9 +34,9 @@ class RailWarnings {
   // unless distance is the reason: NCCL also tries devices that it will not use for the GPU.
   Status check_device(int device, int gpu);
 
-  // A connection has such a pair. Logs where its rails differ: on a rail-optimised fabric, rails
-  // meet only in the spine switches or not at all. For a standby pair that is never a warning.
-  void check_rails(const RailsOfPair& rails, const std::string& connection);
+  // A connection carries data between rails of these numbers; -1: unknown. Logs where they differ:
+  // on a rail-optimised fabric, rails meet only in the spine switches or not at all.
+  void check_rails(int here, int there, const std::string& connection);
 
  private:
   bool log_once(const std::string& key);

@@ -89,27 +89,16 @@ TEST_F(RailWarningsTest, HcaThatRegistersNoGpuMemory_IsAWarningOrWithStrictAnErr
 
 TEST_F(RailWarningsTest, DifferentRails_AreLoggedOnceForEachPair) {
   RailWarnings checked = warnings();
-  checked.check_rails({0, 3}, "one connection");
-  checked.check_rails({0, 3}, "another connection");
-  checked.check_rails({3, 0}, "one connection");
-  for (const RailsOfPair rails : {RailsOfPair{2, 2}, RailsOfPair{-1, 2}, RailsOfPair{2, -1}}) {
-    checked.check_rails(rails, "the same or unknown rails");
+  checked.check_rails(0, 3, "one connection");
+  checked.check_rails(0, 3, "another connection");
+  checked.check_rails(3, 0, "one connection");
+  for (const auto& [here, there] : {std::pair(2, 2), {-1, 2}, {2, -1}}) {
+    checked.check_rails(here, there, "the same or unknown rails");
   }
   EXPECT_THAT(
       log_.lines(),
       ElementsAre(StartsWith("INFO NET/GDR [cross-rail] : rail 0 to rail 3: one connection"),
                   StartsWith("INFO NET/GDR [cross-rail] : rail 3 to rail 0: ")));
-}
-
-// It carries nothing, so that NCCL's choice of devices is not to blame.
-TEST_F(RailWarningsTest, StandbyPairBetweenDifferentRails_IsAnInfoOfItsOwn) {
-  RailWarnings checked = warnings({.warn_cross_rail = true});
-  checked.check_rails({1, 2, /*standby=*/true}, "one connection");
-  checked.check_rails({1, 2, /*standby=*/true}, "another connection");
-  checked.check_rails({1, 2}, "one connection");
-  EXPECT_THAT(log_.lines(),
-              ElementsAre(StartsWith("INFO NET/GDR [cross-rail] : standby rail 1 to rail 2: one "),
-                          StartsWith("WARN NET/GDR [cross-rail] : rail 1 to rail 2: ")));
 }
 
 }  // namespace
