@@ -55,7 +55,7 @@ void Announcer::on_news_taken() {
   if (current_) {
     repeat();
   } else {
-    finish_agreed({});  // one of them has to return for that
+    finish_agreed();  // one of them has to return for that
   }
 }
 
@@ -110,19 +110,9 @@ void Announcer::repeat() {
   record();
   const uint64_t end = announcements_.announced();
   const BufferRange incomplete{slots_.oldest_incomplete(end), end};
-  const int receives = lost_receives(incomplete);
   write_first_lost(incomplete);
-  finish_agreed({.receives = receives});
+  finish_agreed();
   apply_limit();
-}
-
-int Announcer::lost_receives(const BufferRange& among) const {
-  int receives = 0;
-  BufferRange lost = rules_.first_lost(among);
-  for (; !lost.empty(); lost = rules_.first_lost({lost.end, among.end})) {
-    receives += slots_.incomplete_receives(lost);
-  }
-  return receives;
 }
 
 // One run of slots at a time, the next one once that is confirmed, since the send queue has room
@@ -137,8 +127,8 @@ void Announcer::write_first_lost(const BufferRange& among) {
   repeats_ = !lost.empty();
 }
 
-void Announcer::finish_agreed(const MovedWork& moved) {
-  for (uint32_t pair : agreed_) connection_.recovery()->finish(pair, moved);
+void Announcer::finish_agreed() {
+  for (uint32_t pair : agreed_) connection_.recovery()->finish(pair, /*has_lost=*/false);
   agreed_.clear();
 }
 

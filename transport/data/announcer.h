@@ -61,9 +61,8 @@ class Announcer {
   std::optional<uint32_t> best() const;
   void move_to(std::optional<uint32_t> best);
   void repeat();
-  int lost_receives(const BufferRange& among) const;
   void write_first_lost(const BufferRange& among);
-  void finish_agreed(const MovedWork& moved);
+  void finish_agreed();
 
   Connection& connection_;
   ClearToSendWriter& announcements_;

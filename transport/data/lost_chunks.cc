@@ -15,13 +15,11 @@ bool LostChunks::check_arrived(const SentChunks& sent, uint64_t arrived) {
 
 void LostChunks::take_over(SpreadPair& pair, size_t paths) {
   const uint32_t index = pair.queue_pair->index;
-  MovedWork moved;
+  const bool has_lost = !pair.sent.empty();
   FailedWork failed;
-  while (!pair.sent.empty()) {
+  for (bool is_first = true; !pair.sent.empty(); is_first = false) {
     SentChunk chunk = pair.sent.pop();
-    if (moved.chunks == 0) failed = count_failure(chunk);
-    ++moved.chunks;
-    moved.bytes += chunk.bytes;
+    if (is_first) failed = count_failure(chunk);
     waiting_.push_back(chunk);
   }
   Recovery& recovery = *connection_.recovery();
@@ -29,7 +27,7 @@ void LostChunks::take_over(SpreadPair& pair, size_t paths) {
     return connection_.fail(Code::kRemote,
                             work_fails_text("a chunk", failed, recovery.lost_pair(index)));
   }
-  recovery.finish(index, moved);
+  recovery.finish(index, has_lost);
 }
 
 FailedWork LostChunks::count_failure(SentChunk& chunk) {

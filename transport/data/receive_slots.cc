@@ -67,16 +67,6 @@ uint64_t ReceiveSlots::oldest_incomplete(uint64_t end) const {
   return buffer;
 }
 
-int ReceiveSlots::incomplete_receives(const BufferRange& among) const {
-  int receives = 0;
-  const Request* counted = nullptr;
-  for (uint64_t buffer = among.first; buffer < among.end; ++buffer) {
-    const Request* request = incomplete(buffer);
-    if (request != nullptr && std::exchange(counted, request) != request) ++receives;
-  }
-  return receives;
-}
-
 void ReceiveSlots::end_observation(Request* request, uint32_t buffer) {
   if ((request->special >> buffer & 1) == 0) return;
   request->special &= static_cast<uint8_t>(~(1u << buffer));

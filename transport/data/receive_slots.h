@@ -67,8 +67,6 @@ class ReceiveSlots {
   // Returns the number of the oldest buffer before `end` that is posted and not complete; `end`
   // where all are complete.
   uint64_t oldest_incomplete(uint64_t end) const;
-  // Returns how many receives the incomplete ones of these buffers belong to.
-  int incomplete_receives(const BufferRange& among) const;
 
  private:
   bool take(const wire::Immediate& imm, const ibv_wc& wc, uint32_t epoch);

@@ -12,8 +12,6 @@ namespace {
 using Pair = RecoveryState::Pair;
 using std::chrono::milliseconds;
 
-// A loss is logged after this time even if its recovery is not finished.
-constexpr milliseconds kLogAfter{1000};
 // A rail that has not returned for so long is warned of where its port is active.
 constexpr std::chrono::seconds kStaysLostAfter{60};
 
@@ -49,19 +47,18 @@ bool is_explained(const Pair& pair) {
   return pair.stands_by && (is_given_up(here) || is_given_up(pair.agreement.peer().cause.reason));
 }
 
-RailLoss describe_loss(const RecoveryState& state, const Pair& pair, const MovedWork* moved) {
+RailLoss describe_loss(const RecoveryState& state, const Pair& pair) {
   RailLoss loss;
   loss.port = state.io.port_text(pair.index);
   loss.peer = state.io.peer_text(pair.index);
   loss.cause = pair.agreement.cause();
   loss.peer_cause = pair.agreement.peer().cause;
-  // One that the connection had moved to is missed like any other.
-  const bool carried = pair.arrivals.count.load(std::memory_order_relaxed) != 0;
-  loss.stands_by = pair.stands_by && !carried && (moved == nullptr || *moved == MovedWork{});
+  // One that the connection has moved to is missed like any other.
+  loss.stands_by = pair.stands_by && std::ranges::any_of(state.pairs, [](const Pair& other) {
+    return !other.stands_by && other.agreement.usable();
+  });
   loss.may_return = pair.may_return();
   loss.usable = usable_ports(state, pair);
-  loss.settled = moved != nullptr;
-  if (moved != nullptr) loss.moved = *moved;
   loss.waits = std::chrono::duration_cast<milliseconds>(state.patience);
   loss.connection = &state;
   if (loss.usable.empty()) {
@@ -70,6 +67,20 @@ RailLoss describe_loss(const RecoveryState& state, const Pair& pair, const Moved
     loss.effect = LossEffect::kExplained;
   }
   return loss;
+}
+
+void log_loss(const RecoveryState& state, const Pair& pair) {
+  GDR_TRACE(log::kNet, "%s: queue pair %u of %s failed: %s", state.link->description().c_str(),
+            pair.index, state.io.port_text(pair.index).c_str(),
+            to_string(pair.agreement.cause()).c_str());
+  const RailLoss loss = describe_loss(state, pair);
+  const RecoveryHooks& hooks = state.hooks;
+  hooks.rail_lost(loss);
+  if (hooks.port_suspected) hooks.port_suspected(loss.port);
+  if (hooks.address_suspected && blames_the_path(loss)) {
+    const RailEnd& rail = state.io.rails()[pair.rail];
+    hooks.address_suspected(rail.device(), at_address(rail.address(), pair.agreement.address()));
+  }
 }
 
 bool is_used(const RecoveryState& state, uint32_t rail) {
@@ -116,35 +127,18 @@ void note_loss(RecoveryState& state, Pair& pair, RecoveryTime now) {
   if (!state.io.is_rail_missing(pair.index)) count_up(state.counters[pair.rail].losses);
 }
 
-void log_late_loss(RecoveryState& state, Pair& pair, RecoveryTime now) {
-  const bool is_new = pair.logged == RecoveryState::Logged::kNothing;
-  if (is_new && now - *pair.lost_at >= kLogAfter) log_loss(state, pair, nullptr);
-}
-
 // Where the connection has failed, its error says more.
-void log_loss(RecoveryState& state, Pair& pair, const MovedWork* moved) {
-  const bool nothing_new = moved == nullptr || *moved == MovedWork{};
-  const bool is_new = pair.logged == RecoveryState::Logged::kNothing;
-  if (!is_new && nothing_new) return;
-  if (is_new) pair.logged = RecoveryState::Logged::kLoss;
-  if (state.link->failed() && !state.is_any_usable()) return;
-  GDR_TRACE(log::kNet, "%s: queue pair %u of %s failed: %s; moved: %s",
-            state.link->description().c_str(), pair.index, state.io.port_text(pair.index).c_str(),
-            to_string(pair.agreement.cause()).c_str(),
-            moved == nullptr ? "not known yet" : to_string(*moved).c_str());
-  const RailLoss loss = describe_loss(state, pair, moved);
-  const RecoveryHooks& hooks = state.hooks;
-  hooks.rail_lost(loss);
-  if (hooks.port_suspected) hooks.port_suspected(loss.port);
-  if (hooks.address_suspected && blames_the_path(loss)) {
-    const RailEnd& rail = state.io.rails()[pair.rail];
-    hooks.address_suspected(rail.device(), at_address(rail.address(), pair.agreement.address()));
+void log_losses(RecoveryState& state) {
+  for (Pair& pair : state.pairs) {
+    if (!pair.lost_at || pair.logged != RecoveryState::Logged::kNothing) continue;
+    pair.logged = RecoveryState::Logged::kLoss;
+    if (!state.link->failed() || state.is_any_usable()) log_loss(state, pair);
   }
 }
 
 void log_lost_for_good(const RecoveryState& state, const Pair& pair) {
   if (pair.logged == RecoveryState::Logged::kNothing) return;
-  state.hooks.rail_lost(describe_loss(state, pair, nullptr));
+  state.hooks.rail_lost(describe_loss(state, pair));
 }
 
 // Once until the pair is used again: it is tried again and again. Where the peer's port is down,

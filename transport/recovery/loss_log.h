@@ -12,10 +12,8 @@ namespace gdr::transport {
 
 // The pair was lost. One that was not used since its last loss has failed to return.
 void note_loss(RecoveryState& state, RecoveryState::Pair& pair, RecoveryTime now);
-// Logs the loss even if its recovery is not finished, after a while.
-void log_late_loss(RecoveryState& state, RecoveryState::Pair& pair, RecoveryTime now);
-// moved: null where that is not known yet.
-void log_loss(RecoveryState& state, RecoveryState::Pair& pair, const MovedWork* moved);
+// Logs the losses that were noted.
+void log_losses(RecoveryState& state);
 // A pair whose loss was logged does not return, although the log has announced that.
 void log_lost_for_good(const RecoveryState& state, const RecoveryState::Pair& pair);
 void log_failed_return(RecoveryState& state, RecoveryState::Pair& pair, const Error& reason,

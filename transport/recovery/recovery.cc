@@ -73,15 +73,13 @@ void Recovery::on_early_data(uint32_t index) {
   });
 }
 
-void Recovery::finish(uint32_t index, const MovedWork& moved) {
+void Recovery::finish(uint32_t index, bool has_lost) {
   report(state_, [&](RecoveryTime) {
     Pair& pair = state_.pairs[index];
     pair.known = Known::kFinished;
     if (std::exchange(pair.missed, {})) return;
     const uint64_t arrived = pair.agreement.peer().arrived;
-    const bool has_lost = moved.chunks > 0;
     if (state_.sends()) pair.agreement.returns().on_taken_over(arrived, has_lost);
-    log_loss(state_, pair, &moved);
   });
 }
 

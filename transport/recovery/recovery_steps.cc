@@ -49,7 +49,6 @@ void while_lost(RecoveryState& state, Pair& pair, RecoveryTime now) {
     note_loss(state, pair, now);
   }
   count_arrivals(state, pair, now);
-  log_late_loss(state, pair, now);
 }
 
 // The sender's data path checks the arrivals, too, once it is called.
@@ -79,11 +78,11 @@ void advance(RecoveryState& state, Pair& pair, RecoveryTime now) {
         break;
       case PairPhase::kDraining:
         while_draining(state, pair);
-        [[fallthrough]];
+        break;
       case PairPhase::kResting:
       case PairPhase::kReviving:
       case PairPhase::kGivenUp:
-        log_late_loss(state, pair, now);
+        break;
     }
   } while (pair.phase() != phase);
 }
@@ -163,6 +162,7 @@ void advance_all(RecoveryState& state, RecoveryTime now) {
   for (Pair& pair : state.pairs) advance(state, pair, now);
   state_pairs(state, now);
   fail_if_none_is_left(state, now);
+  log_losses(state);
   const bool news = std::ranges::any_of(state.pairs, [](const Pair& pair) {
     return pair.news().has_value() || pair.has_to_be_destroyed();
   });

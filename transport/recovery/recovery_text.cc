@@ -223,18 +223,6 @@ std::string to_string(const PairCause& cause) {
   }
 }
 
-std::string to_string(const MovedWork& moved) {
-  std::string text;
-  if (moved.chunks > 0) {
-    text = counted(moved.chunks, "chunk") + " of " + std::to_string(moved.bytes) + " bytes in all";
-  }
-  if (moved.receives > 0) {
-    text += text.empty() ? "" : " and ";
-    text += counted(static_cast<size_t>(moved.receives), "receive");
-  }
-  return text.empty() ? "nothing" : text;
-}
-
 std::string failed_return_text(const PairCause& cause, const PairCause& peers) {
   const bool reported =
       cause.reason == wire::PairReason::kPeer && peers.reason != wire::PairReason::kNone;
@@ -267,18 +255,9 @@ void RailLosses::add(const RailLoss& loss) {
   add_cause(loss);
   effect_ = loss.effect;
   (loss.stands_by ? stood_by_ : connections_).insert(loss.connection);
-  if (loss.usable.size() == 1) without_failover_.insert(loss.connection);
   for (const std::string& port : loss.usable) {
     if (!loss.stands_by) add_once(&usable_, port);
   }
-  if (loss.settled) {
-    unsettled_.erase(loss.connection);
-  } else {
-    unsettled_.insert(loss.connection);
-  }
-  moved_.chunks += loss.moved.chunks;
-  moved_.bytes += loss.moved.bytes;
-  moved_.receives += loss.moved.receives;
   may_return_ = may_return_ || loss.may_return;
   waits_ = std::max(waits_, loss.waits);
 }
@@ -316,7 +295,10 @@ std::string RailLosses::text(int left_out) const {
   }
   text += effect_text() + left_out_text(left_out) + ". ";
   if (!likely.text.empty()) text += "Likely cause: " + likely.text + ". ";
-  return text + return_text() + ". Fix: " + likely.fix;
+  return text +
+         (may_return_ ? "It is used again when it returns"
+                      : "It is not used again for the rest of the job") +
+         ". Fix: " + likely.fix;
 }
 
 std::string RailLosses::effect_text() const {
@@ -340,27 +322,7 @@ std::string RailLosses::going_on_text() const {
   std::string text = "; " + counted(connections_.size(), "connection") +
                      (connections_.size() == 1 ? " goes on over " : " go on over ");
   for (size_t i = 0; i < usable_.size(); ++i) text += (i == 0 ? "" : " + ") + usable_[i];
-  if (moved_ != MovedWork{}) {
-    text += usable_.size() == 1 ? ", which takes over " : ", which take over ";
-    text += to_string(moved_);
-  } else if (unsettled_.empty()) {
-    text += ", and nothing has to be sent again";
-  }
-  if (!unsettled_.empty()) {
-    text += "; " + counted(unsettled_.size(), "connection") +
-            (unsettled_.size() == 1 ? " has" : " have") +
-            " yet to move what was under way, once both ends have agreed on it and NCCL uses them";
-  }
   return text;
-}
-
-std::string RailLosses::return_text() const {
-  std::string text = may_return_ ? "It is used again when it returns"
-                                 : "It is not used again for the rest of the job";
-  if (effect_ == LossEffect::kWaits || without_failover_.empty()) return text;
-  return text + (may_return_ ? "; until then " : ", in which ") +
-         counted(without_failover_.size(), "connection") +
-         (without_failover_.size() == 1 ? " has no failover" : " have no failover");
 }
 
 std::string no_pair_is_left_text(const std::vector<LostPair>& pairs,

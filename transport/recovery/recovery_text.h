@@ -16,18 +16,6 @@ namespace gdr::transport {
 // "RETRY_EXC_ERR", "the port is down", "the port is down (RETRY_EXC_ERR)".
 std::string to_string(const PairCause& cause);
 
-// What a data path takes over from a lost pair.
-struct MovedWork {
-  uint64_t chunks = 0;  // sent again
-  uint64_t bytes = 0;   // of those
-  int receives = 0;     // announced again
-
-  bool operator==(const MovedWork&) const = default;
-};
-
-// "3 chunks of 196608 bytes in all and 1 receive", "nothing".
-std::string to_string(const MovedWork& moved);
-
 struct LostPair {
   std::string path;        // "mlx5_0:1 <-> nodeB mlx5_3:1"
   std::string host;        // of this end: "nodeA"
@@ -55,8 +43,6 @@ struct RailLoss {
   bool stands_by = false;              // it carried nothing while others were usable
   bool may_return = true;              // to use by this connection
   std::vector<std::string> usable;     // ports of this end that are left: "mlx5_1:1 (standby)"
-  bool settled = true;                 // false: what moves is not known yet
-  MovedWork moved;                     // to the ports that are left
   std::chrono::milliseconds waits{0};  // kWaits: at most so long
   const void* connection = nullptr;    // differs between connections
 };
@@ -81,9 +67,8 @@ class RailLosses {
 
   // The text of all for the log, which begins with rails_text(). left_out: see Episodes.
   // Example: "mlx5_0:1 <-> nodeB mlx5_3:1 and 11 other ports is lost: the port is down; 8
-  // connections go on over mlx5_1:1 (standby), which takes over 96 chunks of 50331648 bytes in all.
-  // Likely cause: ... . It is used again when it returns; until then 8 connections have no
-  // failover. Fix: look at ...".
+  // connections go on over mlx5_1:1 (standby). Likely cause: ... . It is used again when it
+  // returns. Fix: look at ...".
   std::string text(int left_out = 0) const;
 
  private:
@@ -99,19 +84,15 @@ class RailLosses {
   std::string causes_text() const;
   std::string effect_text() const;
   std::string going_on_text() const;
-  std::string return_text() const;
 
   std::string port_;
   std::vector<std::string> peers_;
   std::string former_address_;
   std::vector<Cause> causes_;  // the most likely to explain the others first
   LossEffect effect_ = LossEffect::kExplained;
-  Connections connections_;       // that used the rail
-  Connections stood_by_;          // whose standby rail it was
-  Connections without_failover_;  // that have one rail left
-  Connections unsettled_;         // what they move is not known yet
+  Connections connections_;  // that used the rail
+  Connections stood_by_;     // whose standby rail it was
   std::vector<std::string> usable_;
-  MovedWork moved_;
   bool may_return_ = false;
   std::chrono::milliseconds waits_{0};
 };

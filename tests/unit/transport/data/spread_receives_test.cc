@@ -146,7 +146,6 @@ TEST(SpreadReceivesTest, LostSlotsAreNotInARow_AllAreAnnouncedAgain) {
   rails.verbs.release();
   EXPECT_TRUE(rails.finish_both(send_first, first));
   rails.expect_small(last);
-  EXPECT_EQ(rails.log.lines("take over 3 receives").size(), 1u) << "those and a large one";
 }
 
 struct LostRailTest : testing::TestWithParam<char> {
