@@ -12,6 +12,9 @@ namespace {
 using Pair = RecoveryState::Pair;
 using std::chrono::milliseconds;
 
+// A loss is logged when both ends have agreed on it, so that the peer's cause is known, or after
+// this time.
+constexpr milliseconds kLogAfter{1000};
 // A rail that has not returned for so long is warned of where its port is active.
 constexpr std::chrono::seconds kStaysLostAfter{60};
 
@@ -45,28 +48,6 @@ bool is_explained(const Pair& pair) {
     return reason == wire::PairReason::kWithdrawn || reason == wire::PairReason::kNotConnected;
   };
   return pair.stands_by && (is_given_up(here) || is_given_up(pair.agreement.peer().cause.reason));
-}
-
-RailLoss describe_loss(const RecoveryState& state, const Pair& pair) {
-  RailLoss loss;
-  loss.port = state.io.port_text(pair.index);
-  loss.peer = state.io.peer_text(pair.index);
-  loss.cause = pair.agreement.cause();
-  loss.peer_cause = pair.agreement.peer().cause;
-  // One that the connection has moved to is missed like any other.
-  loss.stands_by = pair.stands_by && std::ranges::any_of(state.pairs, [](const Pair& other) {
-    return !other.stands_by && other.agreement.usable();
-  });
-  loss.may_return = pair.may_return();
-  loss.usable = usable_ports(state, pair);
-  loss.waits = std::chrono::duration_cast<milliseconds>(state.patience);
-  loss.connection = &state;
-  if (loss.usable.empty()) {
-    loss.effect = LossEffect::kWaits;
-  } else if (is_explained(pair)) {
-    loss.effect = LossEffect::kExplained;
-  }
-  return loss;
 }
 
 void log_loss(const RecoveryState& state, const Pair& pair) {
@@ -116,6 +97,29 @@ const char* awaited_text(const RecoveryState& state, const Pair& pair) {
 
 }  // namespace
 
+RailLoss describe_loss(const RecoveryState& state, const Pair& pair) {
+  RailLoss loss;
+  loss.host = state.io.set_up().host;
+  loss.port = state.io.port_text(pair.index);
+  loss.peer = state.io.peer_text(pair.index);
+  loss.cause = pair.agreement.cause();
+  loss.peer_cause = pair.agreement.peer().cause;
+  // One that the connection has moved to is missed like any other.
+  loss.stands_by = pair.stands_by && std::ranges::any_of(state.pairs, [](const Pair& other) {
+                     return !other.stands_by && other.agreement.usable();
+                   });
+  loss.may_return = pair.may_return();
+  loss.usable = usable_ports(state, pair);
+  loss.waits = std::chrono::duration_cast<milliseconds>(state.patience);
+  loss.connection = &state;
+  if (loss.usable.empty()) {
+    loss.effect = LossEffect::kWaits;
+  } else if (is_explained(pair)) {
+    loss.effect = LossEffect::kExplained;
+  }
+  return loss;
+}
+
 void note_loss(RecoveryState& state, Pair& pair, RecoveryTime now) {
   pair.lost_at = now;
   if (pair.logged != RecoveryState::Logged::kNothing) {
@@ -128,9 +132,10 @@ void note_loss(RecoveryState& state, Pair& pair, RecoveryTime now) {
 }
 
 // Where the connection has failed, its error says more.
-void log_losses(RecoveryState& state) {
+void log_losses(RecoveryState& state, RecoveryTime now) {
   for (Pair& pair : state.pairs) {
     if (!pair.lost_at || pair.logged != RecoveryState::Logged::kNothing) continue;
+    if (!pair.agreement.recovered() && now - *pair.lost_at < kLogAfter) continue;
     pair.logged = RecoveryState::Logged::kLoss;
     if (!state.link->failed() || state.is_any_usable()) log_loss(state, pair);
   }
@@ -162,16 +167,6 @@ void log_return(RecoveryState& state, Pair& pair) {
   pair.logged = RecoveryState::Logged::kNothing;
   count_up(state.counters[pair.rail].returns);
   state.hooks.rail_returned(state.io.port_text(pair.index), state.io.peer_text(pair.index));
-}
-
-LostPair describe_pair(const RecoveryState& state, const Pair& pair) {
-  return {.path = state.io.path_text(pair.index),
-          .host = state.io.set_up().host,
-          .port = state.io.port_text(pair.index),
-          .peer = state.io.peer_text(pair.index),
-          .port_down = state.is_port_down(pair),
-          .cause = pair.agreement.cause(),
-          .peer_cause = pair.agreement.peer().cause};
 }
 
 std::string state_text(const RecoveryState& state) {

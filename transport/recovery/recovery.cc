@@ -83,9 +83,9 @@ void Recovery::finish(uint32_t index, bool has_lost) {
   });
 }
 
-LostPair Recovery::lost_pair(uint32_t pair) const {
+RailLoss Recovery::lost_pair(uint32_t pair) const {
   std::lock_guard lock(state_.mutex);
-  return describe_pair(state_, state_.pairs[pair]);
+  return describe_loss(state_, state_.pairs[pair]);
 }
 
 void Recovery::on_failed_work(const WorkId& id, ibv_wc_status status) {

@@ -62,7 +62,7 @@ class Recovery {
   // again.
   void finish(uint32_t pair, bool has_lost);
   // Why a pair was lost, for a text. Until finish().
-  LostPair lost_pair(uint32_t pair) const;
+  RailLoss lost_pair(uint32_t pair) const;
 
   // A work request on a pair failed; the status is one that loses the pair (classify_failure). Of
   // an earlier epoch: ignored.

@@ -112,8 +112,8 @@ void fail_if_none_is_left(RecoveryState& state, RecoveryTime now) {
   const bool returns = std::ranges::any_of(state.pairs, &Pair::may_return);
   const bool waits = returns && !state.link->deaf();
   if (waits && !state.is_too_late(now)) return;
-  std::vector<LostPair> lost;
-  for (const Pair& pair : state.pairs) lost.push_back(describe_pair(state, pair));
+  std::vector<RailLoss> lost;
+  for (const Pair& pair : state.pairs) lost.push_back(describe_loss(state, pair));
   state.fail(Code::kRemote, no_pair_is_left_text(lost, waits ? now - *since : now - now));
 }
 
@@ -162,7 +162,7 @@ void advance_all(RecoveryState& state, RecoveryTime now) {
   for (Pair& pair : state.pairs) advance(state, pair, now);
   state_pairs(state, now);
   fail_if_none_is_left(state, now);
-  log_losses(state);
+  log_losses(state, now);
   const bool news = std::ranges::any_of(state.pairs, [](const Pair& pair) {
     return pair.news().has_value() || pair.has_to_be_destroyed();
   });

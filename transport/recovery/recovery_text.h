@@ -16,16 +16,6 @@ namespace gdr::transport {
 // "RETRY_EXC_ERR", "the port is down", "the port is down (RETRY_EXC_ERR)".
 std::string to_string(const PairCause& cause);
 
-struct LostPair {
-  std::string path;        // "mlx5_0:1 <-> nodeB mlx5_3:1"
-  std::string host;        // of this end: "nodeA"
-  std::string port;        // likewise: "mlx5_0:1"
-  std::string peer;        // "nodeB mlx5_3:1"
-  bool port_down = false;  // that of this end
-  PairCause cause;         // at this end
-  PairCause peer_cause;
-};
-
 // What the loss of a rail means to a connection, by increasing severity.
 enum class LossEffect : uint8_t {
   kExplained,  // what a warning of the end that gave the rail up explains already
@@ -33,9 +23,10 @@ enum class LossEffect : uint8_t {
   kWaits,      // no rail is usable: it waits for one to return
 };
 
-// A connection has lost a rail, for the log.
+// A connection has lost a rail, for the log and for errors.
 struct RailLoss {
-  std::string port;  // of this end: "mlx5_0:1"
+  std::string host;  // of this end: "nodeA"
+  std::string port;  // likewise: "mlx5_0:1"
   std::string peer;  // "nodeB mlx5_3:1"
   PairCause cause;   // at this end
   PairCause peer_cause;
@@ -61,7 +52,7 @@ class RailLosses {
   // Whether the rail carried nothing, as others were usable.
   bool stood_by() const { return connections_.empty() && effect_ == LossEffect::kGoesOn; }
   // What rails have in common that are lost for one reason.
-  std::string common_text() const { return causes_text() + " " + causes_[0].host; }
+  std::string common_text() const { return causes_text(); }
   // "mlx5_0:1 <-> nodeB mlx5_3:1 and 11 other ports".
   std::string rails_text() const;
 
@@ -72,11 +63,9 @@ class RailLosses {
   std::string text(int left_out = 0) const;
 
  private:
-  // A cause, whether it was found by the peer, and the first such peer's host.
   struct Cause {
     PairCause cause;
-    bool is_peers;
-    std::string host;
+    std::string peer;  // the host that found it first; "": this end did
   };
   using Connections = std::set<const void*>;
 
@@ -108,14 +97,14 @@ std::string ports_text(const std::vector<std::string>& ports);
 // What follows an address that the port does not have any more, with which connections were made.
 std::string former_address_text();
 
-// Why a connection fails whose last pair is lost: the causes of each path, and the likely causes in
-// order. It names the ends, since the peer logs it, too. waited: for one to return; 0 where none
-// can.
-std::string no_pair_is_left_text(const std::vector<LostPair>& pairs,
+// Why a connection fails whose last pair is lost: the cause of each path, and the likely cause of
+// that which explains most. It names the ends, since the peer logs it, too. waited: for one to
+// return; 0 where none can.
+std::string no_pair_is_left_text(const std::vector<RailLoss>& losses,
                                  std::chrono::steady_clock::duration waited);
 
 // Why a connection fails of which some work fails over every path (fails_over_every_path()). what:
 // "a chunk". last: the pair that was lost with it at last.
-std::string work_fails_text(const std::string& what, const FailedWork& work, const LostPair& last);
+std::string work_fails_text(const std::string& what, const FailedWork& work, const RailLoss& last);
 
 }  // namespace gdr::transport

@@ -155,14 +155,16 @@ TEST(RecoveryStatementTest, PeerStatesNonsenseOrAPairThatDoesNotExist_TheConnect
   EXPECT_TRUE(contains(failure_after(2, 0), "a pair that this connection does not have"));
 }
 
-TEST_F(RecoveryTest, PairIsLost_IsLoggedAtOnceAndOnce) {
+TEST_F(RecoveryTest, PairIsLost_IsLoggedOnceWhenTheEndsHaveAgreed) {
   RecordedLog log;
   bed.fail_pair(sender, 1);
+  EXPECT_TRUE(sender.losses.empty());
+  bed.settle();
   ASSERT_EQ(sender.losses.size(), 1u);
   EXPECT_TRUE(contains_all(
       sender.losses[0],
-      {"fake_c:1 <-> ",
-       "fake_d:1 is lost: RETRY_EXC_ERR; 1 connection goes on over fake_a:1. ", "Fix: "}));
+      {"fake_c:1 <-> ", "fake_d:1 is lost: RETRY_EXC_ERR; 1 connection goes on over fake_a:1. ",
+       "Fix: "}));
   bed.run();
   skip_a_second();
   EXPECT_EQ(sender.losses.size(), 1u);
@@ -184,6 +186,17 @@ TEST_F(RecoveryTest, RailIsWithdrawn_ItsEndLogsNoWarningOfItsOwn) {
   EXPECT_EQ(receiver.explained.size(), 1u);
   EXPECT_TRUE(receiver.losses.empty());
   EXPECT_EQ(sender.losses.size(), 1u) << "the pair does not stand by";
+}
+
+TEST_F(RecoveryTest, PeerDoesNotAgree_TheLossIsLoggedAfterAWhileAllTheSame) {
+  receiver.socket_works = false;
+  bed.verbs.hold();
+  bed.fail_pair(sender, 1);
+  EXPECT_TRUE(sender.losses.empty());
+  bed.skip(1100ms);
+  sender.recovery->steps().on_tick(bed.now());
+  EXPECT_EQ(sender.losses.size(), 1u);
+  bed.verbs.release();
 }
 
 TEST_F(RecoveryTest, Closed_NoQueuePairIsTouchedOrNamed) {

@@ -44,13 +44,13 @@ TEST_F(StandbyRailsTest, MemoryCannotBeRegistered_IsGivenUpAtBothEndsForGood) {
   EXPECT_TRUE(pair.poll_until(
       [&] { return contains(pair.recovery_of(*pair.receiver).state_text(), "fake_r1"); }));
   EXPECT_TRUE(pair.poll_until([&] {
-    return !log.lines("fake_s1:1 is lost: the peer reports: the rail was given up").empty();
+    return !log.lines(" reports: the rail was given up").empty();
   }));
   pair.exchange({8, 1 << 20});
   pair.set_port('s', 1, true);  // which is no reason to try the rail again
   pair.exchange({8});
   EXPECT_TRUE(contains(pair.recovery_of(*pair.sender).state_text(), "fake_s1"));
-  EXPECT_EQ(log.lines("fake_s1:1 is lost: the peer").size(), 1u);
+  EXPECT_EQ(log.lines(" reports: the rail was given up").size(), 1u);
   EXPECT_EQ(log.warnings().size(), 1u) << "of the end that gave it up";
 }
 

@@ -75,8 +75,8 @@ TEST_F(RailLogTest, AThousandConnectionsWithManyPeersLoseARail_OneWarning) {
   log.on_tick();
   ASSERT_EQ(lines.lines().size(), 1u);
   EXPECT_EQ(lines
-                .warnings("rail <-> host0 peer and 124 other ports is lost: the port is down, the "
-                          "peer reports: the port is down; 1000 connections go on")
+                .warnings("rail <-> host0 peer and 124 other ports is lost: the port is down, "
+                          "host1 reports: the port is down; 1000 connections go on")
                 .size(),
             1u);
 }
