@@ -11,6 +11,7 @@
 #include "tools/inspection/inspection.h"
 #include "tools/inspection/labels.h"
 #include "tools/inspection/read_file.h"
+#include "tools/prediction/rail_agreement.h"
 #include "tools/prediction/release.h"
 #include "tools/topo/render.h"
 #include "topology/grouping.h"
@@ -50,14 +51,17 @@ void print_findings(const Findings& findings) {
   }
 }
 
-// Returns what the user of a file with grouped rails should know.
-Findings findings_of_grouping(const topo::RailDecision& decision) {
-  const topo::Machine grouped = topology::group_under_switches(decision.machine, decision.plan);
-  Findings findings = topology::grouping_findings(decision.machine, grouped);
-  const Findings unfollowed =
-      topology::unfollowed_rails(grouped, decision.plan, decision.prediction.settings());
-  findings.insert(findings.end(), unfollowed.begin(), unfollowed.end());
-  return findings;
+// What the user of a file with grouped rails should know.
+void print_findings_of_grouping(const topo::RailDecision& decision) {
+  topo::RailDecision grouped = decision;
+  grouped.machine = topology::group_under_switches(decision.machine, decision.plan);
+  print_findings(topology::grouping_findings(decision.machine, grouped.machine));
+  grouped.prediction =
+      topology::predict(grouped.machine, grouped.plan, decision.prediction.settings());
+  const std::vector<topology::Disagreement> different = topology::disagreements(grouped);
+  for (const std::string& one : topology::sentences(grouped.machine, different)) {
+    std::fputs(("warning: even with the file, " + topo::clean_text(one) + "\n").c_str(), stderr);
+  }
 }
 
 // NCCL finds devices in its file by their addresses, and the text of nvidia-smi has none.
@@ -95,7 +99,7 @@ void run(const TopoCommand& command) {
   if (inspection->settings.contains(topo::kDisableVariable)) {
     std::fputs("warning: NCCL_IB_DISABLE is set: NCCL and the plugin use no HCA\n", stderr);
   }
-  if (command.grouped) print_findings(findings_of_grouping(inspection->decision));
+  if (command.grouped) print_findings_of_grouping(inspection->decision);
   print_now(text_of(command, *inspection));
   const topo::Machine& machine = inspection->decision.machine;
   if (machine.gpus.empty() && machine.hcas.empty() && inspection->not_offered.empty()) {

@@ -25,9 +25,4 @@ PathClass path_between(const PredictedRails& decision, size_t gpu, size_t hca);
 // rail, so both are "no" for it.
 nccl::Verdicts verdicts_between(const PredictedRails& decision, size_t gpu, size_t hca);
 
-// Returns a warning for each GPU that NCCL does not give its rails alone on `grouped`, the machine
-// that a topology file with grouped rails shows.
-Findings unfollowed_rails(const Machine& grouped, const RailPlan& plan,
-                          const nccl::Settings& settings);
-
 }  // namespace gdr::topology

@@ -205,15 +205,5 @@ TEST(Remedies, FileThatWouldAllowGpuDirectBeyondTheLevel_IsLeftOut) {
   EXPECT_FALSE(has_file(scene_of(machine)));
 }
 
-TEST(UnfollowedRails, RailsOfOtherGpus_AreAWarning) {
-  PredictedRails scene = scene_of(machine_with_one_switch());
-  std::swap(scene.plan.gpus[0], scene.plan.gpus[1]);
-  Findings findings = unfollowed_rails(scene.machine, scene.plan, {});
-  ASSERT_EQ(findings.size(), 2u);
-  EXPECT_EQ(findings[0].severity, Severity::kWarning);
-  EXPECT_EQ(to_string(findings[0]),
-            "GPU0: even with the file NCCL uses mlx5_0, which the map gives to other GPUs");
-}
-
 }  // namespace
 }  // namespace gdr::topology
