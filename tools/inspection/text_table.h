@@ -19,12 +19,6 @@ std::string short_list(const std::vector<std::string>& texts);
 // paste them. Rows may have fewer cells than others. Cells are cleaned by clean_text().
 std::string aligned(const std::vector<TextRow>& rows, const std::string& indent);
 
-// The same, no wider than kTextWidth: lists with ", " between their items, which are the cells of
-// the columns `lists`, go on in the lines below where the row is too long. Only an item that is
-// longer than what the other columns leave makes a line longer.
-std::string aligned_lists(const std::vector<TextRow>& rows, const std::string& indent,
-                          const std::vector<size_t>& lists);
-
 // Returns the text behind `head`, broken at blanks into lines of kTextWidth; those after the first
 // begin with `rest`, or with as many blanks as `head` has characters. The text is cleaned, and its
 // line breaks are blanks.

@@ -115,8 +115,7 @@ std::string rails_text(const RailDecision& decision, const std::string& map) {
                     speed_text(port.speed_mbps), state_text(port.state), gpus});
   }
   const std::string by = map.empty() ? "" : ", by " + clean_text(map);
-  const size_t gpus = rows[0].size() - 1;
-  return "\nRails" + by + "\n" + aligned_lists(rows, kIndent, {gpus});
+  return "\nRails" + by + "\n" + aligned(rows, kIndent);
 }
 
 std::string excluded_text(const RailDecision& decision,
@@ -178,12 +177,11 @@ std::string gpus_text(const RailDecision& decision) {
   if (decision.machine.gpus.empty()) return "\nGPUs: none\n";
   std::vector<TextRow> rows{
       {"GPU", "PCI address", "NUMA", "rails", "path", "NCCL uses", "receive", "send"}};
-  constexpr size_t kRails = 3, kNcclUses = 5;
   Reasons reasons;
   for (size_t i = 0; i < decision.machine.gpus.size(); ++i) {
     rows.push_back(gpu_row(decision, i, &reasons));
   }
-  return "\nGPUs\n" + aligned_lists(rows, kIndent, {kNcclUses, kRails}) +
+  return "\nGPUs\n" + aligned(rows, kIndent) +
          "\nReceive, send: whether NCCL uses GPUDirect RDMA with the GPU's own rail\n" +
          reasons.text();
 }
@@ -255,8 +253,8 @@ std::string matrix_text(const RailDecision& decision,
   }
   const std::vector<TextRow> rows = matrix_rows(decision);
   return source + aligned(rows, "") + legend(rows) + nic_legend(decision.machine) +
-         rails_text(decision, map) + excluded_text(decision, not_offered) +
-         gpus_text(decision) + nccl_text(decision);
+         rails_text(decision, map) + excluded_text(decision, not_offered) + gpus_text(decision) +
+         nccl_text(decision);
 }
 
 }  // namespace gdr::tools::topo

@@ -18,20 +18,6 @@ TEST(TextTable, Cells_LineUpByCharactersNotBytes) {
             " a    b\n \u00e4\u00f6\u00fc  c\n d\n");
 }
 
-TEST(TextTable, ListThatFits_IsOneLine) {
-  EXPECT_EQ(aligned_lists({{"a, b", "c"}}, "", {0}), "a, b  c\n");
-}
-
-TEST(TextTable, ListThatDoesNotFit_GoesOnBelow) {
-  EXPECT_EQ(
-      aligned_lists({{kLong, "one_of_20_characters, one_of_20_characters", "z"}}, "", {1}),
-      kLong + "  one_of_20_characters,  z\n" + std::string(62, ' ') + "one_of_20_characters\n");
-}
-
-TEST(TextTable, ItemLongerThanALine_IsNotCut) {
-  EXPECT_EQ(aligned_lists({{kLong, kLong}}, "", {1}), kLong + "  " + kLong + "\n");
-}
-
 TEST(TextTable, Wrapped_BreaksAtBlanksAndIsIndented) {
   EXPECT_EQ(wrapped("[1] ", "short"), "[1] short\n");
   EXPECT_EQ(wrapped("[1] ", kLong + " " + kLong + " y"),
