@@ -88,11 +88,6 @@ INSTANTIATE_TEST_SUITE_P(
         Golden{"nccl-cross-wired.xml",
                {"mlx5_0 PHB", "mlx5_0 PHB", "mlx5_0 PIX", "mlx5_0 PIX", "mlx5_1 PIX", "mlx5_2 PIX",
                 "mlx5_3 PIX", "mlx5_3 PIX"}},
-        // The second port of a storage card is a device with a name of its own.
-        Golden{"nccl-dgx-a100-cascade.xml",
-               {"mlx5_0 PXB", "mlx5_1 PXB", "mlx5_2 PXB", "mlx5_3 PXB", "mlx5_6 PXB", "mlx5_7 PXB",
-                "mlx5_8 PXB", "mlx5_9 PXB"},
-               {"mlx5_4", "mlx5_5", "mlx5_10", "mlx5_11"}},
         Golden{"nccl-dgx-a100.xml",
                {"mlx5_0 PXB", "mlx5_1 PXB", "mlx5_2 PXB", "mlx5_3 PXB", "mlx5_6 PXB", "mlx5_7 PXB",
                 "mlx5_8 PXB", "mlx5_9 PXB"},

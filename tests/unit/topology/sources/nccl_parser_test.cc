@@ -99,7 +99,7 @@ TEST(NcclParser, WhatNcclReads_IsFine) {
 // The project's own files are read by NCCL, but for that of its AMD counterpart.
 TEST(NcclParser, OwnFiles_AreReadAsTheyLook) {
   for (const char* name : {"azure-ndv4", "azure-ndv5", "cloud-4nic", "cross-wired", "dgx-a100",
-                           "dgx-a100-cascade", "gb200-tray", "hgx-4nic", "nps4-2nic", "amd-4gpu"}) {
+                           "gb200-tray", "hgx-4nic", "nps4-2nic", "amd-4gpu"}) {
     const std::string file = std::string(GDR_TOPOLOGIES) + "/nccl-" + name + ".xml";
     EXPECT_THAT(checked(nccl_xml(file)).findings, IsEmpty()) << name;
   }

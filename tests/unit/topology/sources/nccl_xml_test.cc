@@ -25,11 +25,6 @@ TEST(NcclXml, Read_EachFile_HasItsDevices) {
            FileFacts{"nccl-azure-ndv5.xml", {8, 8, 8, 2}, "0 0 0 0 1 1 1 1", "0 0 0 0 1 1 1 1"},
            FileFacts{"nccl-cloud-4nic.xml", {8, 4, 4, 2}, "0 0 0 0 1 1 1 1", "0 0 1 1"},
            FileFacts{"nccl-dgx-a100.xml", {8, 10, 12, 6}, "3 3 1 1 7 7 5 5", "3 3 1 1 0 7 7 5 5 4"},
-           // 10 cards, of which two have two ports with names of their own.
-           FileFacts{"nccl-dgx-a100-cascade.xml",
-                     {8, 12, 24, 6},
-                     "3 3 1 1 7 7 5 5",
-                     "3 3 1 1 0 0 7 7 5 5 4 4"},
            FileFacts{"nccl-gb200-tray.xml", {4, 4, 0, 2}, "0 0 1 1", "0 0 1 1"},
            FileFacts{"nccl-hgx-4nic.xml", {8, 4, 4, 2}, "0 0 0 0 1 1 1 1", "0 0 1 1"},
        }) {
