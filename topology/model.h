@@ -93,13 +93,6 @@ struct NvLink {
   bool operator==(const NvLink&) const = default;
 };
 
-// The window through which PCIe devices access a GPU's memory, in bytes.
-struct Bar1 {
-  uint64_t bytes = 0;
-  uint64_t free = 0;
-  bool operator==(const Bar1&) const = default;
-};
-
 // A GPU, or one partition of a GPU that is split (MLOPart): partitions share the address.
 struct Gpu {
   Bdf bdf;
@@ -111,7 +104,7 @@ struct Gpu {
   std::string model;              // "NVIDIA H100 80GB HBM3", as in the source; may be empty
   int compute_capability = 0;     // 80 for 8.0; 0: unknown
   std::optional<bool> gpudirect;  // whether the driver supports GPUDirect RDMA; nothing: unknown
-  std::optional<Bar1> bar1;       // now; nothing: unknown
+  uint64_t bar1_bytes = 0;        // the window for PCIe devices into its memory; 0: unknown
   std::vector<NvLink> nvlinks;
   int c2c_links = 0;     // NVLink-C2C links to the GPU's own NUMA node
   int c2c_mb_per_s = 0;  // bandwidth of one of them in megabytes per second; 0: unknown

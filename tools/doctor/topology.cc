@@ -99,7 +99,7 @@ topo::PciState state_of(const Host& host, const std::optional<Bdf>& bdf) {
 
 uint64_t bar1_bytes_of(const Host& host, const Gpu& gpu) {
   const uint64_t largest = state_of(host, gpu.bdf).largest_bar;
-  return largest == 0 && gpu.bar1.has_value() ? gpu.bar1->bytes : largest;
+  return largest == 0 ? gpu.bar1_bytes : largest;
 }
 
 std::string gpu_name(const Machine& machine, size_t gpu) {

@@ -153,7 +153,7 @@ bool GpuLinks::read(Gpu* gpu) {
   }
   nvml::MemoryInfo bar1{};
   if (api_.bar1_memory_info && api_.bar1_memory_info(device_, &bar1) == nvml::kSuccess) {
-    gpu->bar1 = Bar1{bar1.total, bar1.free};
+    gpu->bar1_bytes = bar1.total;
   }
   capability_ = major * 10 + minor;
   if (gpu->compute_capability == 0) gpu->compute_capability = capability_;

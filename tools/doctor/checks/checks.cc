@@ -80,6 +80,15 @@ const std::vector<Check>& all_checks() {
                          .what = "whether HCAs can register GPU memory",
                          .is_shown = shows_registration},
        .run = run_memory_registration},
+      {.name = "bar1",
+       .looks_at = "the size of each GPU's BAR1, by which HCAs access its memory",
+       .why = "Where BAR1 is smaller than the memory, the registration of large buffers fails "
+              "with EINVAL or ENOMEM once it is full, and their data goes through host memory.",
+       .cost = Cost::kRisk,
+       .kinds = {FindingKind::kBar},
+       .needs_topology = true,
+       .is_about_gpus = true,
+       .run = run_bar1},
       {.name = "gpu-rail-path",
        .looks_at = "the path from each GPU to its rail, and whether NCCL allows GPUDirect there",
        .why = "NCCL copies through host memory where the path is longer than its level for "

@@ -20,6 +20,7 @@ const Check& check_named(std::string_view name);
 Observations run_nvidia_driver(const Host& host);
 Observations run_cuda_driver(const Host& host);
 Observations run_memory_registration(const Host& host);
+Observations run_bar1(const Host& host);
 Observations run_gpu_rail_path(const Host& host);
 Observations run_rails(const Host& host);
 Observations run_nvlink(const Host& host);
