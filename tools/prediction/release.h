@@ -16,12 +16,8 @@ struct Release {
   int patch = 0;
 
   // Parses "2.28.9", "2.28" (the last patch of that minor release), or the number that
-  // ncclGetVersion() returns ("22809"). Tags and packages may put a "v" before it, and after it a
-  // number of the build and the release of CUDA: "v2.28.9-1", "2.28.9-1+cuda12.9". Fails with
-  // kInvalidUsage for other text.
+  // ncclGetVersion() returns ("22809"). Fails with kInvalidUsage for other text.
   static Result<Release> parse(std::string_view text);
-  // Returns the release that ncclGetVersion() reports as `code`: 22809 for 2.28.9.
-  static Release of_code(int code);
 
   std::string to_string() const;  // "2.28.9"; "2.28" for a release without a patch number
 
@@ -37,9 +33,7 @@ inline constexpr Release kOldestRelease{2, 20, 0};
 inline constexpr Release kNewestRelease{2, 30, 7};
 
 // Returns what users should know about the rules of a release, in one sentence, or "":
-// "the rules of NCCL 2.31.0 are not known; what it will do is predicted by those of 2.30.7",
-// "NVIDIA has tagged no NCCL 2.30.6; ..." for one between the releases that have a tag. "2.30" is
-// the newest of its patches.
+// "the rules of NCCL 2.31.0 are not known; what it will do is predicted by those of 2.30.7".
 std::string note_on_rules(const Release& release);
 
 }  // namespace gdr::topology::nccl

@@ -5,14 +5,11 @@
 namespace gdr::topology::nccl {
 namespace {
 
-TEST(Release, TextOfTagsPackagesAndCodes_IsTheRelease) {
+TEST(Release, TextAndCode_AreTheRelease) {
   const Release release{2, 28, 9};
-  for (const char* text : {"2.28.9", "22809", "v2.28.9", "2.28.9-1", "v2.28.9-1", "2.28.9+cuda12.9",
-                           "2.28.9-1+cuda12.9"}) {
-    ASSERT_TRUE(Release::parse(text)) << text;
+  for (const char* text : {"2.28.9", "22809"}) {
     EXPECT_EQ(Release::parse(text).value(), release) << text;
   }
-  EXPECT_EQ(Release::of_code(2804), (Release{2, 8, 4}));
   EXPECT_EQ(release.to_string(), "2.28.9");
 }
 
@@ -25,7 +22,7 @@ TEST(Release, NoPatchNumber_IsTheLastPatch) {
 
 TEST(Release, OtherText_IsRefused) {
   for (const char* text : {"", "2", "2.", "2.28.", "2.28.9.1", "2.28.9-", "2.28.9-rc1", "2.28.9+",
-                           "vv2.28", "2.x", "-2.28", "newest", "99999999999999999999"}) {
+                           "v2.28", "2.x", "-2.28", "newest", "99999999999999999999"}) {
     EXPECT_FALSE(Release::parse(text)) << text;
   }
 }
@@ -37,13 +34,7 @@ TEST(Release, UnknownOnes_AreNotedWithTheNearest) {
   EXPECT_EQ(note_on_rules(Release{2, 19, 3}),
             "the rules of NCCL 2.19.3 are not known; what it will do is predicted by those of "
             "2.20.0");
-  EXPECT_EQ(
-      note_on_rules(Release{2, 30, 6}),
-      "NVIDIA has tagged no NCCL 2.30.6; what it will do is predicted from the releases before "
-      "and after it");
-  for (const char* unknown : {"2.20.0", "2.30.8"}) {
-    EXPECT_NE(note_on_rules(Release::parse(unknown).value()), "") << unknown;
-  }
+  EXPECT_NE(note_on_rules(Release{2, 30, 8}), "");
   for (const char* known : {"2.20.3", "2.20", "2.25.1", "2.30.7", "2.30"}) {
     EXPECT_EQ(note_on_rules(Release::parse(known).value()), "") << known;
   }
