@@ -252,12 +252,6 @@ const std::vector<Check>& all_checks() {
               "limit.",
        .cost = Cost::kStops,
        .run = run_memory_lock},
-      {.name = "numa-balancing",
-       .looks_at = "the kernel's automatic NUMA balancing",
-       .why = "The kernel unmaps pages to see who uses them, which delays NCCL's threads and "
-              "the GPU's access to host memory.",
-       .cost = Cost::kSlows,
-       .run = run_numa_balancing},
 
       // Settings and libraries
       {.name = "nccl-transport",

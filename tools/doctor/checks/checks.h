@@ -46,7 +46,6 @@ Observations run_good_machine(const Host& host);
 // The process, the system and containers
 Observations run_memory_lock(const Host& host);
 Observations run_sysfs(const Host& host);
-Observations run_numa_balancing(const Host& host);
 
 // Settings and libraries
 Observations run_nccl_transport(const Host& host);

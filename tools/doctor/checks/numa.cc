@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/topology.h"
@@ -15,15 +14,6 @@ size_t numa_nodes_of(const Machine& machine) {
   return static_cast<size_t>(
       std::count_if(machine.numa_nodes.begin(), machine.numa_nodes.end(),
                     [](const topology::NumaNode& node) { return node.id >= 0; }));
-}
-
-// A bit mask: 1 balances between nodes, 2 only moves cold pages to slow memory
-// (kernel documentation, admin-guide/sysctl/kernel.rst).
-constexpr char kNumaBalancingFile[] = "/proc/sys/kernel/numa_balancing";
-
-// "0" is one node; "0-1" and "0,8" are several.
-bool has_several_nodes(const Host& host) {
-  return host.line("/sys/devices/system/node/online").find_first_of("-,") != std::string::npos;
 }
 
 }  // namespace
@@ -75,32 +65,6 @@ Observations run_numa(const Host& host) {
         ok("", fmt::format("the NUMA node of each GPU and HCA on PCIe is known, of {}", nodes)));
   }
   return seen;
-}
-
-Observations run_numa_balancing(const Host& host) {
-  const std::string text = host.line(kNumaBalancingFile);
-  if (text.empty()) {
-    if (host.line("/proc/sys/kernel/ostype").empty()) {
-      return {unknown("", fmt::format("{} cannot be read", kNumaBalancingFile), "mount /proc")};
-    }
-    return {ok("", "the kernel has no automatic NUMA balancing")};
-  }
-  const long mode = std::strtol(text.c_str(), nullptr, 10);
-  const std::string evidence =
-      fmt::format("automatic NUMA balancing is {} ({} is {})", (mode & 1) != 0 ? "on" : "off",
-                  kNumaBalancingFile, mode);
-  if ((mode & 1) == 0) return {ok("", evidence)};
-  if (!has_several_nodes(host)) {
-    return {ok_without(host, "", evidence + ", and this machine has one NUMA node")};
-  }
-  if (gpu_count(host) == 0 || rdma_device_names(host).empty()) {
-    return {ok_without(host, "",
-                       evidence + "; there is no pair of GPU and HCA here that it would disturb")};
-  }
-  return {warning("", evidence,
-                  "sysctl -w kernel.numa_balancing=0, and the line "
-                  "kernel.numa_balancing = 0 in a file of /etc/sysctl.d",
-                  {"sysctl -w kernel.numa_balancing=0"})};
 }
 
 }  // namespace gdr::tools::doctor

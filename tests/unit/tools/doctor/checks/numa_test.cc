@@ -34,32 +34,5 @@ TEST(Numa, EachCase_HasItsVerdict) {
        {"no topology", [](MadePci* made) { made->host.inspection.reset(); }, Verdict::kUnknown}});
 }
 
-// numa_balancing and the nodes that are online, on a machine with a GPU and an HCA.
-auto balancing(const char* mode, const char* nodes, bool has_pair = true) {
-  return [=](MadeHost* made) {
-    made->write("/proc/sys/kernel/numa_balancing", mode);
-    made->write("/sys/devices/system/node/online", nodes);
-    if (!has_pair) return;
-    made->write("/sys/class/infiniband/mlx5_0/node_type", "1: CA\n");
-    made->add_gpus(1);
-  };
-}
-
-TEST(NumaBalancing, EachCase_HasItsVerdict) {
-  expect_worst<MadeHost>(
-      "numa-balancing",
-      {{"on, with two nodes", balancing("1\n", "0-1\n"), Verdict::kWarning, "", "", "",
-        "sysctl -w kernel.numa_balancing=0"},
-       {"on, with one node", balancing("1\n", "0\n"), Verdict::kOk},
-       {"on, without a GPU", balancing("1\n", "0-1\n", false), Verdict::kOk},
-       {"on, without /sys",
-        without_sys([](MadeHost* made) { made->write("/proc/sys/kernel/numa_balancing", "1\n"); }),
-        Verdict::kUnknown},
-       {"tiering alone", balancing("2\n", "0-1\n"), Verdict::kOk},
-       {"kernel without it",
-        [](MadeHost* made) { made->write("/proc/sys/kernel/ostype", "Linux\n"); }, Verdict::kOk},
-       {"without /proc", [](MadeHost*) {}, Verdict::kUnknown}});
-}
-
 }  // namespace
 }  // namespace gdr::tools::doctor
