@@ -1,9 +1,11 @@
-#include "tools/doctor/nccl_names.h"
-
+// The names of NCCL's own variables, to find misspelt ones.
 #include <algorithm>
 #include <iterator>
+#include <string>
+#include <string_view>
 
 #include "plugin/config/values.h"
+#include "tools/doctor/nccl_settings.h"
 
 namespace gdr::tools::doctor {
 namespace {
@@ -135,7 +137,7 @@ bool has_another_word(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-bool is_nccl_name(std::string_view name) {
+bool is_nccl_name(const std::string& name) {
   return std::binary_search(std::begin(kNcclNames), std::end(kNcclNames), name);
 }
 

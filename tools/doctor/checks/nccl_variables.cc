@@ -9,7 +9,6 @@
 #include "plugin/config/load.h"
 #include "plugin/config/values.h"
 #include "tools/doctor/checks/checks.h"
-#include "tools/doctor/nccl_names.h"
 #include "tools/doctor/nccl_settings.h"
 #include "tools/doctor/topology.h"
 #include "tools/inspection/inspect_settings.h"

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "tests/unit/tools/doctor/facts/made_host.h"
-#include "tools/doctor/nccl_names.h"
 
 namespace gdr::tools::doctor {
 namespace {
