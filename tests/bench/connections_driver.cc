@@ -1,13 +1,11 @@
 // Opens many connections through a plugin's network table, both ends in this process, and prints
-// what they cost: memory, time and processor time of the set-up, descriptors, polling while nothing
-// arrives, and the tear-down. The script `connections` runs this program.
+// what they cost: memory, time of the set-up, descriptors, polling while nothing arrives, and the
+// tear-down. The script `connections` runs this program.
 //
 // The first connection is opened and used before anything is counted, so that what a process needs
 // once is not counted for each connection. It stays open until the end.
 #include <dirent.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -19,7 +17,6 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "tests/bench/net_pair.h"
@@ -58,50 +55,15 @@ int open_descriptors() {
   return count;
 }
 
-double processor_seconds() {
-  rusage usage{};
-  getrusage(RUSAGE_SELF, &usage);
-  auto seconds = [](const timeval& time) {
-    return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
-  };
-  return seconds(usage.ru_utime) + seconds(usage.ru_stime);
-}
-
-// What the files in /dev/shm that this process has open take up, in KiB: there the software HCA has
-// its receive and completion queues, which it allocates as a whole and touches as they are used.
-double shared_files_kib() {
-  const std::unique_ptr<DIR, int (*)(DIR*)> entries(opendir("/proc/self/fd"), &closedir);
-  double kib = 0;
-  while (const dirent* entry = entries == nullptr ? nullptr : readdir(entries.get())) {
-    const std::string link = std::string("/proc/self/fd/") + entry->d_name;
-    char target[4096] = {};
-    if (readlink(link.c_str(), target, sizeof(target) - 1) <= 0) continue;
-    struct stat info {};
-    if (std::string_view(target).starts_with("/dev/shm/") && stat(link.c_str(), &info) == 0) {
-      kib += static_cast<double>(info.st_blocks) / 2;
-    }
-  }
-  return kib;
-}
-
-// In KiB. Resident memory is that of /proc/self/smaps_rollup, in proportion to who shares it.
-// Allocated: of its private part, and all of the software HCA's queues, whether touched or not.
-struct Memory {
-  double resident = 0;
-  double allocated = 0;
-};
-
-Memory memory_in_use() {
+// Resident, in KiB: that of /proc/self/smaps_rollup, in proportion to who shares it.
+double memory_in_use() {
   std::ifstream file("/proc/self/smaps_rollup");
-  Memory memory;
-  double anonymous = 0;
+  double resident = 0;
   for (std::string line; std::getline(file, line);) {
-    (void)std::sscanf(line.c_str(), "Pss: %lf", &memory.resident);
-    (void)std::sscanf(line.c_str(), "Pss_Anon: %lf", &anonymous);
+    (void)std::sscanf(line.c_str(), "Pss: %lf", &resident);
   }
-  if (memory.resident == 0) die("/proc/self/smaps_rollup has no line \"Pss\"");
-  memory.allocated = anonymous + shared_files_kib();
-  return memory;
+  if (resident == 0) die("/proc/self/smaps_rollup has no line \"Pss\"");
+  return resident;
 }
 
 class Bench {
@@ -244,23 +206,18 @@ void measure(Bench& bench, int count, int polls) {
 
   std::vector<Link> links(static_cast<size_t>(count));
   const auto per_connection = [count](double value) { return value / count; };
-  const Memory memory = memory_in_use();
+  const double memory = memory_in_use();
   const int descriptors = open_descriptors();
-  const double processor = processor_seconds();
   const Clock::time_point begin = Clock::now();
   for (Link& link : links) link = bench.connect();
   report("setup_us", per_connection(seconds_since(begin) * 1e6));
-  report("setup_processor_us", per_connection((processor_seconds() - processor) * 1e6));
-  const Memory open = memory_in_use();
-  report("open_kib", per_connection(open.resident - memory.resident));
-  report("allocated_kib", per_connection(open.allocated - memory.allocated));
+  report("open_kib", per_connection(memory_in_use() - memory));
   report("descriptors", per_connection(open_descriptors() - descriptors));
 
   use_once(bench, links);
   measure_polls(bench, links, polls);
   for (Link& link : links) bench.send_and_finish(link);
-  const Memory used = memory_in_use();
-  report("used_kib", per_connection(used.resident - memory.resident));
+  report("used_kib", per_connection(memory_in_use() - memory));
 
   report("teardown_us", per_connection(1e6 * seconds_of([&] {
                                          for (Link& link : links) bench.close(link);
