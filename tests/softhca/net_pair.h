@@ -56,9 +56,8 @@ class NetPair {
               abi::ncclSuccess);
   }
 
-  // Sends one message, whose bytes depend on `seed`, and compares what arrives. The phandles are
-  // for NCCL's profiler.
-  void exchange(int seed, void* send_phandle = nullptr, void** receive_phandles = nullptr) {
+  // Sends one message, whose bytes depend on `seed`, and compares what arrives.
+  void exchange(int seed) {
     for (size_t i = 0; i < kBytes; ++i) from_[i] = static_cast<char>(seed + static_cast<int>(i));
     std::fill(to_.begin(), to_.end(), '\0');
     void *receive = nullptr, *send = nullptr;
@@ -66,14 +65,14 @@ class NetPair {
     plugin::SizeOf<Table> bytes = kBytes;
     int tag = 0;
     ASSERT_TRUE(wait_until([&] {
-      const auto result = plugin::irecv(table_, receiver_, 1, &data, &bytes, &tag, &to_memory_,
-                                        &receive, receive_phandles);
+      const auto result =
+          plugin::irecv(table_, receiver_, 1, &data, &bytes, &tag, &to_memory_, &receive);
       EXPECT_EQ(result, abi::ncclSuccess);
       return receive != nullptr || result != abi::ncclSuccess;
     }));
     ASSERT_TRUE(wait_until([&] {
       const auto result =
-          plugin::isend(table_, sender_, from_.data(), kSent, 0, from_memory_, &send, send_phandle);
+          plugin::isend(table_, sender_, from_.data(), kSent, 0, from_memory_, &send);
       EXPECT_EQ(result, abi::ncclSuccess);
       return send != nullptr || result != abi::ncclSuccess;
     }));

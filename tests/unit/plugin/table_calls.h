@@ -129,9 +129,9 @@ abi::ncclResult_t accept(const Table& table, void* listener, void** comm) {
 // `bytes` is cut to the size that the version can express.
 template <class Table>
 abi::ncclResult_t isend(const Table& table, void* comm, void* data, SizeOf<Table> bytes, int tag,
-                        void* memory, void** request, void* phandle = nullptr) {
+                        void* memory, void** request) {
   if constexpr (requires { table.isend(comm, data, bytes, tag, memory, nullptr, request); }) {
-    return table.isend(comm, data, bytes, tag, memory, phandle, request);
+    return table.isend(comm, data, bytes, tag, memory, nullptr, request);
   } else {
     return table.isend(comm, data, bytes, tag, memory, request);
   }
@@ -139,9 +139,9 @@ abi::ncclResult_t isend(const Table& table, void* comm, void* data, SizeOf<Table
 
 template <class Table>
 abi::ncclResult_t irecv(const Table& table, void* comm, int n, void** data, SizeOf<Table>* sizes,
-                        int* tags, void** memory, void** request, void** phandles = nullptr) {
+                        int* tags, void** memory, void** request) {
   if constexpr (requires { table.irecv(comm, n, data, sizes, tags, memory, nullptr, request); }) {
-    return table.irecv(comm, n, data, sizes, tags, memory, phandles, request);
+    return table.irecv(comm, n, data, sizes, tags, memory, nullptr, request);
   } else {
     return table.irecv(comm, n, data, sizes, tags, memory, request);
   }
