@@ -312,18 +312,6 @@ class Rails(unittest.TestCase):
             self.assertRegex(line, rf"is lost: .*; mlx5_0:1 {name} .* is no longer an address of the port, .*Likely "
                                    "cause: the subnet manager, or on RoCE DHCP, has changed it")
 
-    def crossed(self, **settings):
-        """Output of two ranks on different rails."""
-        return self.outputs(self.start_ranks(
-            [self.environment(devices(), NCCL_IB_HCA=f"=mlx5_{rank}:1:{3 * rank}", **settings)
-             for rank in range(2)]))[0]
-
-    def test_connection_across_rails_is_logged_once(self):
-        output = self.crossed()
-        self.assertEqual(output.count("NCCL INFO NET/GDR [cross-rail] : rail 0 to rail 3: "), 1, output)
-        self.assertIn("NCCL WARN NET/GDR [cross-rail] : rail 0 to rail 3: ",
-                      self.crossed(NCCL_IB_WARN_RAIL_LOCAL="1"))
-
 
 def reason(text):
     """Without what the doctor says before it and the fix behind it, which topo prints apart."""
