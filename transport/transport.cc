@@ -12,9 +12,6 @@
 namespace gdr::transport {
 namespace {
 
-// A negative number becomes one that no device has.
-RailChoice one_rail(int device) { return {{static_cast<size_t>(device)}, {}}; }
-
 bool has_possible_rails(const wire::Handle& handle) {
   const int all = handle.active_rails + handle.standby_rails;
   if ((handle.flags & wire::kHandleSpreads) == 0) return all == 0;
@@ -83,8 +80,7 @@ Status Transport::check(const RailChoice& rails) const {
   for (const std::vector<size_t>* some : {&rails.active, &rails.standby}) {
     for (size_t device : *some) {
       if (device >= devices_.size()) {
-        return fail(Code::kInvalidArgument, "there is no device " +
-                                                std::to_string(static_cast<ptrdiff_t>(device)) +
+        return fail(Code::kInvalidArgument, "there is no device " + std::to_string(device) +
                                                 "; there are " + std::to_string(devices_.size()));
       }
       if (!all.insert(device).second) {
@@ -98,22 +94,12 @@ Status Transport::check(const RailChoice& rails) const {
                                           " rails, not " + std::to_string(all.size()));
 }
 
-Result<std::unique_ptr<Listener>> Transport::listen(int device,
-                                                    SharedConnectionOptions connection) {
-  return listen(one_rail(device), std::move(connection));
-}
-
 Result<std::unique_ptr<Listener>> Transport::listen(const RailChoice& rails,
                                                     SharedConnectionOptions connection) {
   if (Status status = check(rails); !status) return forward_error(status);
   return Listener::create(devices_, rails,
                           HandshakeOptions{options_, or_own(std::move(connection))}, watcher_.get(),
                           *handshakes_);
-}
-
-Result<std::unique_ptr<SendComm>> Transport::connect(int device, wire::Handle* handle,
-                                                     SharedConnectionOptions connection) {
-  return connect(one_rail(device), handle, std::move(connection));
 }
 
 Result<std::unique_ptr<SendComm>> Transport::connect(const RailChoice& rails, wire::Handle* handle,

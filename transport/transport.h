@@ -41,16 +41,12 @@ class Transport {
   using SharedConnectionOptions = std::shared_ptr<const ConnectionOptions>;
 
   // Listens for one or more senders, on one device or several.
-  Result<std::unique_ptr<Listener>> listen(int device,
-                                           SharedConnectionOptions connection = nullptr);
   Result<std::unique_ptr<Listener>> listen(const RailChoice& rails,
                                            SharedConnectionOptions connection = nullptr);
   // Connects to the listener that filled the handle, without waiting. Returns null when it is not
   // done: call again with the same buffer, in which handle->connect_ticket names the connection.
   // One that is not called for minutes is given up; a later call with its ticket is an error. The
   // first call's `connection` counts.
-  Result<std::unique_ptr<SendComm>> connect(int device, wire::Handle* handle,
-                                            SharedConnectionOptions connection = nullptr);
   Result<std::unique_ptr<SendComm>> connect(const RailChoice& rails, wire::Handle* handle,
                                             SharedConnectionOptions connection = nullptr);
 

@@ -21,7 +21,8 @@ struct TransportRun {
 
   FuzzBed bed;
   std::unique_ptr<transport::Transport> transport = make();
-  std::unique_ptr<transport::Listener> listener = transport->listen(1).value();
+  std::unique_ptr<transport::Listener> listener =
+      transport->listen(transport::RailChoice{{1}, {}}).value();
   transport::RawReceiver raw;
   UniqueFd unused;  // holds a port
 
@@ -87,7 +88,7 @@ struct TransportRun {
 
   void connect(wire::Handle handle) {
     for (int calls = 0; calls < 8; ++calls) {
-      auto comm = transport->connect(0, &handle);
+      auto comm = transport->connect(transport::RailChoice{{0}, {}}, &handle);
       if (!comm) {
         check_text(comm.error().text);
         check(handle.connect_ticket == 0 || calls == 0, "a failed connection keeps its ticket");
@@ -103,7 +104,7 @@ struct TransportRun {
     wire::Handle handle = transport::handle_of(*listener);
     auto comm = transport::drive([&] {
       (void)listener->accept();  // may also be the other connection's end
-      return transport->connect(0, &handle);
+      return transport->connect(transport::RailChoice{{0}, {}}, &handle);
     });
     check(comm && *comm != nullptr, "the transport does not connect by a valid handle");
   }

@@ -56,13 +56,13 @@ struct Scan : testing::Test {
 
   void SetUp() override {
     for (Pair& pair : pairs) {
-      pair.listener = transport->listen(0).value();
+      pair.listener = transport->listen(transport::RailChoice{{0}, {}}).value();
       pair.listener->write_handle(&pair.handle);
     }
   }
   void step_sender(Pair& pair) {
     if (pair.sender != nullptr) return;
-    auto comm = transport->connect(0, &pair.handle);
+    auto comm = transport->connect(transport::RailChoice{{0}, {}}, &pair.handle);
     ASSERT_TRUE(comm) << comm.error().text;
     pair.sender = std::move(*comm);
   }

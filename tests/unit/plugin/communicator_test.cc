@@ -108,12 +108,13 @@ struct CommunicatorPaths : testing::Test {
   // Connects device 0 to device 1 for the communicators of the two ends.
   static Paths connect(transport::Transport& transport, const Communicator& sending,
                        const Communicator& receiving) {
-    auto listener = transport.listen(1, receiving.connection).value();
+    auto listener = transport.listen(transport::RailChoice{{1}, {}}, receiving.connection).value();
     transport::wire::Handle handle = handle_of(*listener);
     Paths paths;
     EXPECT_TRUE(transport::wait_for([&] {
       if (paths.sender == nullptr) {
-        paths.sender = transport.connect(0, &handle, sending.connection).value();
+        paths.sender =
+            transport.connect(transport::RailChoice{{0}, {}}, &handle, sending.connection).value();
       }
       if (paths.receiver == nullptr) paths.receiver = listener->accept().value();
       return paths.sender != nullptr && paths.receiver != nullptr;

@@ -77,7 +77,7 @@ struct SubnetDevices : testing::Test {
   // Connects rails of a transport to the first device of another one.
   std::unique_ptr<SendComm> connect(Transport& senders, const RailChoice& rails,
                                     Transport& receivers) {
-    auto listener = receivers.listen(0).value();
+    auto listener = receivers.listen(RailChoice{{0}, {}}).value();
     wire::Handle handle = handle_of(*listener);
     auto sender = drive([&] {
       if (receiver && *receiver == nullptr) receiver = listener->accept();

@@ -37,30 +37,30 @@ struct TransportTest : testing::Test {
     Result<std::unique_ptr<ReceiveComm>> receiver = nullptr;
     return drive([&] {
       if (receiver && *receiver == nullptr) receiver = listener.accept();
-      return transport->connect(0, handle);
+      return transport->connect(RailChoice{{0}, {}}, handle);
     });
   }
 };
 
 // Device 1 listens.
 struct ConnectingTest : TransportTest {
-  std::unique_ptr<Listener> listener = transport->listen(1).value();
+  std::unique_ptr<Listener> listener = transport->listen(RailChoice{{1}, {}}).value();
   wire::Handle handle = handle_of(*listener);
 
   // Device 0 begins to connect to it.
-  void begin() { ASSERT_EQ(transport->connect(0, &handle).value(), nullptr); }
+  void begin() { ASSERT_EQ(transport->connect(RailChoice{{0}, {}}, &handle).value(), nullptr); }
 };
 
 TEST_F(TransportTest, DeviceOutOfRange_IsInvalidArgument) {
   wire::Handle handle{};
   handle.magic = wire::kMagic;
   handle.version = wire::kWireVersion;
-  for (int device : {-1, 2, 1000}) {
-    auto listener = transport->listen(device);
+  for (size_t device : {2, 1000}) {
+    auto listener = transport->listen(RailChoice{{device}, {}});
     ASSERT_FALSE(listener);
     EXPECT_EQ(listener.error().code, Code::kInvalidArgument);
     EXPECT_TRUE(contains(listener.error().text, std::to_string(device)));
-    EXPECT_FALSE(transport->connect(device, &handle));
+    EXPECT_FALSE(transport->connect(RailChoice{{device}, {}}, &handle));
   }
 }
 
@@ -70,7 +70,7 @@ TEST_F(TransportTest, HandleOfAnotherTransport_IsRefusedAndMakesNothing) {
   for (uint32_t family : {0, AF_INET, AF_INET6}) {
     wire::Handle handle{};
     handle.magic = family;
-    auto comm = transport->connect(0, &handle);
+    auto comm = transport->connect(RailChoice{{0}, {}}, &handle);
     ASSERT_FALSE(comm);
     EXPECT_EQ(comm.error().code, Code::kInvalidUsage);
     EXPECT_TRUE(
@@ -87,7 +87,7 @@ TEST_F(TransportTest, Listen_HandleIsOneThatNcclsTransportsRefuse) {
   constexpr size_t kIbState = 40, kSocketState = 48;
   constexpr uint8_t kFirstCall[5] = {};
   for (int i = 0; i < 64; ++i) {
-    const wire::Handle handle = handle_of(*transport->listen(1).value());
+    const wire::Handle handle = handle_of(*transport->listen(RailChoice{{1}, {}}).value());
     const auto* bytes = reinterpret_cast<const uint8_t*>(&handle);
     // Every version reads the magic number, whose start is no family, and the version here.
     EXPECT_EQ(std::memcmp(bytes, "GDRG\x08\0", 6), 0);
@@ -100,7 +100,7 @@ TEST_F(TransportTest, HandleOfAnotherVersion_NamesBothVersions) {
   wire::Handle handle{};
   handle.magic = wire::kMagic;
   handle.version = 3;
-  auto comm = transport->connect(0, &handle);
+  auto comm = transport->connect(RailChoice{{0}, {}}, &handle);
   ASSERT_FALSE(comm);
   EXPECT_EQ(comm.error().code, Code::kInvalidUsage);
   EXPECT_TRUE(contains(comm.error().text, "wire version 3, this side 8. Fix: install"));
@@ -108,7 +108,7 @@ TEST_F(TransportTest, HandleOfAnotherVersion_NamesBothVersions) {
 
 TEST_F(TransportTest, Connect_HandleWithFieldsThatThisVersionDoesNotKnow_IsRefused) {
   for (int field = 0; field < 8; ++field) {
-    wire::Handle handle = handle_of(*transport->listen(1).value());
+    wire::Handle handle = handle_of(*transport->listen(RailChoice{{1}, {}}).value());
     if (field == 0) handle.reserved0[1] = 1;
     if (field == 1) handle.reserved1[36] = 1;
     if (field >= 4) handle.flags = wire::kHandleSpreads;
@@ -117,7 +117,7 @@ TEST_F(TransportTest, Connect_HandleWithFieldsThatThisVersionDoesNotKnow_IsRefus
     if (field == 7) handle.active_rails = wire::kMaxRails + 1;
     if (field == 2) handle.gid_count = wire::kHandleGids + 1;
     if (field == 3) handle.flags = wire::kHandleFlags + 1;
-    auto comm = transport->connect(0, &handle);
+    auto comm = transport->connect(RailChoice{{0}, {}}, &handle);
     ASSERT_FALSE(comm) << field;
     EXPECT_EQ(comm.error().code, Code::kInternal) << field;
   }
@@ -131,7 +131,7 @@ TEST_F(ConnectingTest, KeptSocketIsClosed_ItIsOpenedAgain) {
   };
   const auto sender = drive([&] {
     accept();
-    return transport->connect(0, &handle);
+    return transport->connect(RailChoice{{0}, {}}, &handle);
   });
   ASSERT_TRUE(sender);
   ASSERT_TRUE(wait_for([&] {
@@ -154,7 +154,7 @@ TEST_F(ConnectingTest, SocketIsResetBeforeTheListenerReturnsTheConnection_ItCanB
   std::unique_ptr<ReceiveComm> receiver;
   const auto sender = drive([&] {
     if (receiver == nullptr) receiver = listener->accept().value();
-    return transport->connect(0, &handle);
+    return transport->connect(RailChoice{{0}, {}}, &handle);
   });
   ASSERT_TRUE(sender);
   ASSERT_EQ(receiver, nullptr);
@@ -185,11 +185,11 @@ TEST_F(ConnectingTest, Connect_UsesTheTicketInTheHandleUntilItIsDone) {
 
 // NCCL copies a handle for each channel.
 TEST_F(TransportTest, TwoCopiesOfAHandle_AreTwoConnections) {
-  auto listener = transport->listen(1).value();
+  auto listener = transport->listen(RailChoice{{1}, {}}).value();
   wire::Handle first = handle_of(*listener);
   wire::Handle second = first;
-  ASSERT_EQ(transport->connect(0, &first).value(), nullptr);
-  ASSERT_EQ(transport->connect(0, &second).value(), nullptr);
+  ASSERT_EQ(transport->connect(RailChoice{{0}, {}}, &first).value(), nullptr);
+  ASSERT_EQ(transport->connect(RailChoice{{0}, {}}, &second).value(), nullptr);
   EXPECT_NE(first.connect_ticket, second.connect_ticket);
   EXPECT_EQ(bed.verbs.live().qps, 2);
 }
@@ -204,11 +204,11 @@ TEST_F(ConnectingTest, TicketOfAPeer_BeginsAConnection) {
 TEST_F(TransportTest, FailedConnection_IsForgotten) {
   RawReceiver raw;
   wire::Handle handle = raw.handle();
-  ASSERT_EQ(transport->connect(0, &handle).value(), nullptr);
+  ASSERT_EQ(transport->connect(RailChoice{{0}, {}}, &handle).value(), nullptr);
   raw.accept();
   raw.channel.queue_text(wire::FrameKind::kRefuse, "no");
   ASSERT_TRUE(raw.channel.flush());
-  auto comm = drive([&] { return transport->connect(0, &handle); });
+  auto comm = drive([&] { return transport->connect(RailChoice{{0}, {}}, &handle); });
   ASSERT_FALSE(comm);
   EXPECT_EQ(handle.connect_ticket, 0u);
   EXPECT_EQ(bed.verbs.live().qps, 0);
@@ -219,9 +219,9 @@ TEST_F(TransportTest, ReceiverOfAnAbandonedConnectionIsGone_IsFreedAtOnce) {
   for (const bool listens : {true, false}) {
     RawReceiver raw;
     wire::Handle handle = raw.handle();
-    ASSERT_EQ(transport->connect(0, &handle).value(), nullptr);
+    ASSERT_EQ(transport->connect(RailChoice{{0}, {}}, &handle).value(), nullptr);
     raw.accept();
-    for (int i = 0; i < 100; ++i) ASSERT_TRUE(transport->connect(0, &handle));
+    for (int i = 0; i < 100; ++i) ASSERT_TRUE(transport->connect(RailChoice{{0}, {}}, &handle));
     ASSERT_TRUE(next_frame(raw.channel));
     raw.channel = FrameChannel();
     if (listens) {
@@ -231,7 +231,7 @@ TEST_F(TransportTest, ReceiverOfAnAbandonedConnectionIsGone_IsFreedAtOnce) {
       raw.socket.fd.reset();
       let_watcher_free(0, std::chrono::seconds(3));
     }
-    auto comm = transport->connect(0, &handle);
+    auto comm = transport->connect(RailChoice{{0}, {}}, &handle);
     EXPECT_EQ(comm.has_value(), listens) << "it is connected again";
     if (!listens) {
       EXPECT_TRUE(contains(comm.error().text, "its peer was gone")) << comm.error().text;
