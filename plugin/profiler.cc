@@ -1,12 +1,12 @@
 #include "plugin/profiler.h"
 
+#include <dlfcn.h>
 #include <strings.h>
 
 #include <string_view>
 
 #include "base/loaded_library.h"
 #include "plugin/abi/profiler_net_ib.h"
-#include "plugin/nccl_library.h"
 
 namespace gdr::plugin {
 namespace {
@@ -39,6 +39,21 @@ void* start(void* context, void* phandle, const transport::ObservedWorkRequest& 
 void* start_if_complete(void* context, void* phandle, const transport::ObservedWorkRequest& work) {
   if (phandle == nullptr || static_cast<void**>(phandle)[1] == nullptr) return nullptr;
   return start(context, phandle, work);
+}
+
+// What ncclGetVersion of the library that contains `address` returns, 22705 for 2.27.5; 0 where it
+// has none. An address in the program itself is looked up there.
+int version_of_library(const void* address) {
+  Dl_info info{};
+  if (dladdr(address, &info) == 0) return 0;
+  void* library = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+  if (library == nullptr) library = dlopen(nullptr, RTLD_LAZY);  // the program itself
+  if (library == nullptr) return 0;
+  auto* get_version = reinterpret_cast<int (*)(int*)>(dlsym(library, "ncclGetVersion"));
+  int version = 0;
+  if (get_version != nullptr && get_version(&version) != abi::ncclSuccess) version = 0;
+  dlclose(library);
+  return version;
 }
 
 bool is_default_profiler(std::string_view file_name) { return file_name == "libnccl-profiler.so"; }
