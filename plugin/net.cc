@@ -1,5 +1,7 @@
 #include "plugin/net.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <atomic>
 #include <memory>
@@ -11,7 +13,6 @@
 #include "base/process_fds.h"
 #include "plugin/communicator.h"
 #include "plugin/guarded.h"
-#include "plugin/init_lock.h"
 #include "plugin/logger.h"
 #include "plugin/plugin.h"
 #include "plugin/profiler.h"
@@ -26,6 +27,34 @@ using abi::ncclResult_t;
 
 constexpr int kFirstTableThatMergesEight = 12;
 constexpr int kLastTableOfNccl226 = 10;
+
+// Lets one thread of a process at a time into init.
+//
+// A child of fork(2) has one thread. What the parent's other threads had locked stays locked in it:
+// this lock, and those inside the libraries that init calls (hwloc's components, rdma-core's list
+// of devices). So a child that was forked while a thread was inside init cannot run init itself,
+// and it is an error instead of a deadlock. With std::mutex both would look the same.
+class InitLock {
+ public:
+  // Waits until no other thread of this process has the lock, and takes it. Returns false, without
+  // the lock, in a process that was forked while a thread of another process had it.
+  bool lock() {
+    const pid_t self = getpid();
+    for (;;) {
+      pid_t owner = 0;
+      if (owner_.compare_exchange_strong(owner, self, std::memory_order_acquire)) return true;
+      if (owner != self) return false;
+      owner_.wait(owner, std::memory_order_relaxed);
+    }
+  }
+  void unlock() {
+    owner_.store(0, std::memory_order_release);
+    owner_.notify_all();
+  }
+
+ private:
+  std::atomic<pid_t> owner_{0};  // the process that has it; 0: nobody
+};
 
 // The table that NCCL loads has no argument for the plugin's own state, so it is global. The plugin
 // is never destroyed: NCCL may unload the library (which is linked nodelete) and load it again
