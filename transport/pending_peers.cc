@@ -1,6 +1,5 @@
 #include "transport/pending_peers.h"
 
-#include <poll.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -80,16 +79,10 @@ Result<int> PendingPeers::on_accept_failed(Error error) {
 }
 
 void PendingPeers::read_all(std::vector<Hello>* hellos) {
-  if (peers_.empty()) return;
-  std::vector<pollfd> entries;
-  entries.reserve(peers_.size());
-  for (const Peer& peer : peers_) entries.push_back({peer.channel.fd(), POLLIN, 0});
-  (void)poll(entries.data(), entries.size(), 0);
   const Clock::time_point now = handshakes_.now();
-  auto entry = entries.begin();
-  for (auto peer = peers_.begin(); peer != peers_.end(); ++entry) {
+  for (auto peer = peers_.begin(); peer != peers_.end();) {
     const auto current = peer++;
-    if (entry->revents != 0 && !read(*current, hellos)) {
+    if (!read(*current, hellos)) {
       peers_.erase(current);
     } else if (now - current->since >= kHelloTimeout) {
       drop(current, "it sent no hello in time");
