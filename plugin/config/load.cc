@@ -62,16 +62,6 @@ void check_range_family(const Environment& environment, Options* options, Findin
   }
 }
 
-// The prefix length has an effect only on the choice of a device by subnet.
-void check_subnet_prefix(const Options& options, Findings* findings) {
-  if (options.subnet_aware_routing) return;
-  if (options.subnet_prefix_bits == Options{}.subnet_prefix_bits) return;
-  findings->push_back({FindingKind::kNoEffect, Severity::kInfo, "NCCL_IB_SUBNET_PREFIX_LEN",
-                       "\"" + std::to_string(options.subnet_prefix_bits) +
-                           "\" has no effect without NCCL_IB_SUBNET_AWARE_ROUTING=1",
-                       ""});
-}
-
 // Recovery posts statements, and stops and revives queue pairs, beside the thread that NCCL calls.
 void check_locks_of_mlx5(const Environment& environment, Options* options, Findings* findings) {
   const auto set = environment.find(kMlx5SingleThreaded);
@@ -204,7 +194,6 @@ Options load(const Environment& environment, Findings* findings) {
   const std::string* file = value_of(environment, kTopologyFile);
   if (file != nullptr && file->empty()) options.topology_file = topology::kNoFile;
   check_range_family(environment, &options, findings);
-  check_subnet_prefix(options, findings);
   check_locks_of_mlx5(environment, &options, findings);
   check_all_not_applicable(environment, findings);
   check_unknown(environment, findings);

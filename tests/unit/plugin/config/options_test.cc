@@ -148,11 +148,7 @@ TEST(Options, ValueThatIsUsedInPart_IsAFindingThatNamesIt) {
                                "MLX5_SINGLE_THREADED: \"1\" removes"},
                           Case{{{"NCCL_IB_ADDR_RANGE", "fd00::/8"}},
                                Severity::kError,
-                               "NCCL_IB_ADDR_RANGE: \"fd00::/8\""},
-                          Case{{{"NCCL_IB_SUBNET_PREFIX_LEN", "16"}},
-                               Severity::kInfo,
-                               "NCCL_IB_SUBNET_PREFIX_LEN: \"16\" has no effect without "
-                               "NCCL_IB_SUBNET_AWARE_ROUTING=1"}}) {
+                               "NCCL_IB_ADDR_RANGE: \"fd00::/8\""}}) {
     Findings findings = findings_of(one.environment);
     ASSERT_EQ(findings.size(), 1u) << one.text;
     EXPECT_EQ(findings[0].severity, one.severity) << one.text;
@@ -165,12 +161,7 @@ TEST(Options, ValueThatIsUsedInPart_IsAFindingThatNamesIt) {
               AllOf(HasSubstr("failover is off"), HasSubstr("Fix: ")));
   EXPECT_FALSE(load({{"MLX5_SINGLE_THREADED", "1"}}, nullptr).failover);
   EXPECT_TRUE(load({{"MLX5_SINGLE_THREADED", "yes"}}, nullptr).failover) << "libmlx5 knows 1 only";
-  for (const Environment& environment :
-       {Environment{{"MLX5_SINGLE_THREADED", "yes"}},
-        Environment{{"NCCL_IB_SUBNET_PREFIX_LEN", "24"}},
-        Environment{{"NCCL_IB_SUBNET_PREFIX_LEN", "16"}, {"NCCL_IB_SUBNET_AWARE_ROUTING", "1"}}}) {
-    EXPECT_THAT(findings_of(environment), IsEmpty());
-  }
+  EXPECT_THAT(findings_of({{"MLX5_SINGLE_THREADED", "yes"}}), IsEmpty());
 }
 
 TEST(Options, MisspeltVariable_IsAWarningWithTheNearest) {
