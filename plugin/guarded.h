@@ -10,10 +10,8 @@
 
 namespace gdr::plugin {
 
-// Each logs the exception as the failure of `call`, with what can be done. None allocates.
-[[gnu::cold]] void log_no_memory(const char* call) noexcept;
-[[gnu::cold]] void log_system_error(const char* call, const std::system_error& error) noexcept;
-[[gnu::cold]] void log_unexpected(const char* call, const std::exception& error) noexcept;
+// Logs the exception as the failure of `call`, with what can be done. Does not allocate.
+[[gnu::cold]] void log_exception(const char* call, const std::exception& error) noexcept;
 
 // Returns what `body` returns or, where it throws, ncclSystemError if the system ran out of
 // something, else ncclInternalError. Where nothing is thrown, not one more instruction runs than
@@ -24,14 +22,14 @@ template <class Body>
 [[gnu::always_inline]] inline abi::ncclResult_t guarded(const char* call, Body&& body) {
   try {
     return body();
-  } catch (const std::bad_alloc&) {
-    log_no_memory(call);
+  } catch (const std::bad_alloc& error) {
+    log_exception(call, error);
     return abi::ncclSystemError;
   } catch (const std::system_error& error) {
-    log_system_error(call, error);
+    log_exception(call, error);
     return abi::ncclSystemError;
   } catch (const std::exception& error) {
-    log_unexpected(call, error);
+    log_exception(call, error);
     return abi::ncclInternalError;
   }
 }
