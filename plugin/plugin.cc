@@ -1,7 +1,5 @@
 #include "plugin/plugin.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <filesystem>
 #include <set>
@@ -198,9 +196,8 @@ void choose_standby(const config::Options& options, const std::vector<DeviceFact
 std::unique_ptr<StatsWriter> start_stats(const std::string& folder,
                                          const transport::Transport& transport) {
   if (folder.empty()) return nullptr;
-  return std::make_unique<StatsWriter>(folder, [&transport](int number) {
-    return stats_text(transport.stats(), StatsProcess{number, getpid()});
-  });
+  return std::make_unique<StatsWriter>(
+      folder, [&transport](int number) { return stats_text(transport.stats(), number); });
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "plugin/stats_text.h"
 
+#include <unistd.h>
+
 #include <initializer_list>
 #include <utility>
 
@@ -123,10 +125,10 @@ void add_events(const transport::ProcessSums& sums, StatsPage* page) {
 
 }  // namespace
 
-std::string stats_text(const transport::TransportStats& stats, const StatsProcess& process) {
-  StatsPage page(process.number);
+std::string stats_text(const transport::TransportStats& stats, int number) {
+  StatsPage page(number);
   page.begin("nccl_gdr_info", "gauge", "The process that the other series are of. Always 1.");
-  page.add({{"pid", std::to_string(process.pid)}, {"version", GDR_VERSION}}, 1);
+  page.add({{"pid", std::to_string(getpid())}, {"version", GDR_VERSION}}, 1);
   add_rails(stats.sums, &page);
   add_registrations(stats, &page);
   add_events(stats.sums, &page);

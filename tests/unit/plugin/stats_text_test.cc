@@ -1,6 +1,7 @@
 #include "plugin/stats_text.h"
 
 #include <gmock/gmock.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -51,8 +52,9 @@ std::map<std::string, double> series_of(const std::string& text) {
 }
 
 TEST(StatsTextTest, AllCounters_EachIsWhereItBelongs) {
-  const std::string text = stats_text(some_stats(), {.number = 5, .pid = 4711});
-  EXPECT_THAT(text, testing::HasSubstr("nccl_gdr_info{process=\"5\",pid=\"4711\",version=\""));
+  const std::string text = stats_text(some_stats(), 5);
+  EXPECT_THAT(text, testing::HasSubstr("nccl_gdr_info{process=\"5\",pid=\"" +
+                                       std::to_string(getpid()) + "\",version=\""));
   const auto series = series_of(text);
   const std::string rail = "{process=\"5\",device=\"mlx5_0\",port=\"2\"";
   const std::string hca = "{process=\"5\",device=\"mlx5_0\"";
@@ -81,7 +83,7 @@ TEST(StatsTextTest, AllCounters_EachIsWhereItBelongs) {
 TEST(StatsTextTest, Collector_CanReadIt) {
   const TempFolder folder;
   for (const transport::TransportStats& stats : {transport::TransportStats{}, some_stats()}) {
-    const PageCheck check = check_page(folder, stats_text(stats, {.number = 5, .pid = 4711}));
+    const PageCheck check = check_page(folder, stats_text(stats, 5));
     if (check.status == kPageParserMissing) GTEST_SKIP() << check.objections;
     EXPECT_EQ(check.status, 0) << check.objections;
   }
@@ -93,7 +95,7 @@ TEST(StatsTextTest, Promtool_HasNoObjection) {
   }
   TempFolder folder;
   const std::string name = (folder.path() / "stats.prom").string();
-  std::ofstream(name) << stats_text(some_stats(), {.number = 5, .pid = 4711});
+  std::ofstream(name) << stats_text(some_stats(), 5);
   EXPECT_EQ(std::system(("promtool check metrics < " + name).c_str()), 0);
 }
 
@@ -108,7 +110,7 @@ std::set<std::string> metrics_in(const std::string& text) {
 }
 
 TEST(StatsDocumentsTest, EachMetric_IsExplained_AndTheDashboardShowsNoOther) {
-  const std::set<std::string> metrics = metrics_in(stats_text({}, {.number = 0, .pid = 1}));
+  const std::set<std::string> metrics = metrics_in(stats_text({}, 0));
   EXPECT_EQ(metrics_in(read_whole(GDR_METRICS_DOCUMENT)), metrics);
   const std::set<std::string> shown = metrics_in(read_whole(GDR_DASHBOARD));
   EXPECT_FALSE(shown.empty());
