@@ -12,7 +12,7 @@
 
 #include "base/result.h"
 #include "plugin/abi/net_v11.h"
-#include "plugin/device_table.h"
+#include "plugin/net_devices.h"
 #include "transport/data/receive_comm.h"
 
 namespace gdr::plugin {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "plugin/device_table.h"
+#include "plugin/net_devices.h"
 #include "topology/live/rail_decision.h"
 
 namespace gdr::plugin {

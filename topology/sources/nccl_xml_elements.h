@@ -47,7 +47,7 @@ struct NetName {
 NetName net_name(std::string name);
 
 // Returns the verbs port of a <net>. NCCL and the plugin count the ports of a card on, over all its
-// functions (ncclIbGetRealPort in NCCL's src/transport/net_ib, device_table.cc in the plugin), so
+// functions (ncclIbGetRealPort in NCCL's src/transport/net_ib, net_devices.cc in the plugin), so
 // that port 1 of a card's second function is `port="2"`; `nets` are all <net> of the file.
 NetName net_name_of(const pugi::xml_node& net, const std::vector<pugi::xml_node>& nets);
 

@@ -22,6 +22,14 @@ DeviceFacts port_on_pci(int index) {
   return facts;
 }
 
+DeviceFacts device(const std::string& hca, int port, uint64_t guid) {
+  DeviceFacts facts;
+  facts.hca = hca;
+  facts.port = port;
+  facts.guid = guid;
+  return facts;
+}
+
 std::vector<DeviceFacts> four_ports() {
   return {port_on_pci(0), port_on_pci(1), port_on_pci(2), port_on_pci(3)};
 }
@@ -35,6 +43,107 @@ DeviceProperties properties_of(NetDevices* devices, int device) {
   DeviceProperties properties{};
   EXPECT_TRUE(devices->get(device, &properties)) << device;
   return properties;
+}
+
+// NCCL plans with the speed, and divides by it.
+TEST(NetDevices, UnknownSpeed_IsReportedAs10Gbps) {
+  NetDevices table({device("mlx5_0", 1, 1)});
+  EXPECT_EQ(properties_of(&table, 0).speed_mbps, 10000);
+  EXPECT_THAT(table.describe()[0], testing::HasSubstr(" 10 Gb/s "));
+}
+
+TEST(NetDevices, DataDirect_HasNetIbsNameAndIsFlushed) {
+  DeviceFacts facts = device("mlx5_0", 1, 1);
+  NetDevices without({facts});
+  EXPECT_FALSE(properties_of(&without, 0).force_flush);
+  facts.data_direct = true;
+  DeviceFacts second = facts;
+  second.port = 2;
+  NetDevices table({facts, second});
+  EXPECT_STREQ(properties_of(&table, 0).name, "mlx5_0_dma");
+  EXPECT_STREQ(properties_of(&table, 1).name, "mlx5_0_dma:2");
+  EXPECT_TRUE(properties_of(&table, 0).force_flush);
+  EXPECT_THAT(table.describe()[0], testing::HasSubstr("Data Direct pci"));
+}
+
+TEST(NetDevices, RailAndPlane_AreReportedWhereTheyAreKnownAndFit) {
+  struct Case {
+    int rail, plane, reported_rail, reported_plane;
+  };
+  for (const Case& one :
+       {Case{DeviceFacts{}.rail, DeviceFacts{}.plane, abi::kNetIdUndefined, abi::kNetIdUndefined},
+        Case{0, -1, 0, -1}, Case{7, 2, 7, 2}, Case{32767, -1, 32767, -1},
+        Case{32768, 32768, -1, -1}, Case{65536, -1, -1, -1}, Case{-2, -1, -1, -1}}) {
+    DeviceFacts facts = device("mlx5_0", 1, 1);
+    facts.rail = one.rail;
+    facts.plane = one.plane;
+    NetDevices table({facts});
+    EXPECT_EQ(properties_of(&table, 0).rail, one.reported_rail) << one.rail;
+    EXPECT_EQ(properties_of(&table, 0).plane, one.reported_plane) << one.plane;
+  }
+}
+
+// NCCL refuses a device that reports more (NCCL_MAX_NET_SIZE_BYTES).
+TEST(NetDevices, LargestMessage_IsThatOfThePortUpToNcclsLimit) {
+  DeviceFacts facts = device("mlx5_0", 1, 1);
+  facts.max_message_bytes = size_t{128} << 30;
+  DeviceFacts larger = facts;
+  larger.max_message_bytes = (size_t{1} << 40) + 1;
+  NetDevices table({facts, larger});
+  EXPECT_EQ(properties_of(&table, 0).max_p2p_bytes, size_t{128} << 30);
+  EXPECT_EQ(properties_of(&table, 1).max_p2p_bytes, size_t{1} << 40);
+}
+
+TEST(NetDevices, NoSuchDevice_IsRejected) {
+  NetDevices table({device("mlx5_0", 1, 1)});
+  DeviceProperties properties;
+  EXPECT_FALSE(table.get(-1, &properties));
+  EXPECT_FALSE(table.get(1, &properties));
+  EXPECT_FALSE(table.get(0, nullptr));
+  EXPECT_FALSE(NetDevices().get(0, &properties));
+}
+
+// Functions of one card differ in port; unknown GUIDs are not taken for one card.
+TEST(NetDevices, PortsAndFunctionsOfOneCard_HaveNamesAndPortsOfTheirOwn) {
+  NetDevices table({device("mlx5_0", 1, 7), device("mlx5_0", 2, 7), device("mlx5_1", 1, 8),
+                    device("mlx5_2", 1, 8), device("mlx5_3", 1, 8), device("rxe0", 1, 0),
+                    device("rxe1", 1, 0)});
+  const std::pair<const char*, int> expected[] = {{"mlx5_0", 1}, {"mlx5_0:2", 2}, {"mlx5_1", 1},
+                                                  {"mlx5_2", 2}, {"mlx5_3", 3},   {"rxe0", 1},
+                                                  {"rxe1", 1}};
+  for (int i = 0; i < 7; ++i) {
+    EXPECT_STREQ(properties_of(&table, i).name, expected[i].first);
+    EXPECT_EQ(properties_of(&table, i).port, expected[i].second) << expected[i].first;
+    EXPECT_EQ(properties_of(&table, i).pci_path, nullptr) << "on no PCI function";
+  }
+}
+
+TEST(NetDevices, PointerSupport_FollowsTheRegistrationPaths) {
+  DeviceFacts both = device("mlx5_0", 1, 1), address = device("mlx5_1", 1, 2);
+  both.gdr = {true, true};
+  address.gdr = {false, true};
+  NetDevices table({both, address, device("mlx5_2", 1, 3)});
+  EXPECT_EQ(properties_of(&table, 0).pointer_support,
+            abi::kPtrHost | abi::kPtrCuda | abi::kPtrDmaBuf);
+  EXPECT_EQ(properties_of(&table, 1).pointer_support, abi::kPtrHost | abi::kPtrCuda);
+  EXPECT_EQ(properties_of(&table, 2).pointer_support, abi::kPtrHost);
+}
+
+TEST(NetDevices, Description_HasALineForEachDevice) {
+  DeviceFacts first = device("mlx5_0", 1, 1), second = device("rxe0", 2, 2);
+  first.pci_name = "0000:1a:00.0";
+  first.numa_node = 1;
+  first.rail = 3;
+  first.speed_mbps = 400000;
+  first.gdr_text = "dma-buf, peermem";
+  second.ethernet = true;
+  second.speed_mbps = 25000;
+  second.gdr_text = "off: neither dma-buf nor peermem";
+  EXPECT_THAT(NetDevices({first, second}).describe(),
+              ElementsAre("[0] mlx5_0:1 InfiniBand 400 Gb/s pci 0000:1a:00.0 numa 1 rail 3 "
+                          "GPUDirect dma-buf, peermem",
+                          "[1] rxe0:2 RoCE 25 Gb/s pci none numa -1 rail -1 GPUDirect off: "
+                          "neither dma-buf nor peermem"));
 }
 
 TEST(NetDevices, Ports_AreTheirOwnOnlyPart) {
@@ -61,6 +170,18 @@ TEST(NetDevices, MergedDevice_FollowsThePortsAndNamesItsParts) {
   EXPECT_EQ(properties.parts[1], 2);
   EXPECT_THAT(devices.describe(4), HasSubstr("[4] mlx5_0+mlx5_2 InfiniBand 800 Gb/s pci"));
   EXPECT_EQ(devices.describe().size(), 4u);
+}
+
+// Short names are stored inside their string, so that they would move with it.
+TEST(NetDevices, StringsOfADevice_StayWhereTheyAreWhileOthersAreMerged) {
+  NetDevices devices(four_ports());
+  const DeviceProperties before = properties_of(&devices, 0);
+  for (int one = 0; one < 4; ++one) {
+    for (int other = 0; other < one; ++other) ASSERT_TRUE(merge(&devices, {one, other}));
+  }
+  EXPECT_EQ(before.name, properties_of(&devices, 0).name);
+  EXPECT_EQ(before.pci_path, properties_of(&devices, 0).pci_path);
+  EXPECT_STREQ(before.name, "mlx5_0");
 }
 
 TEST(NetDevices, SamePorts_AreTheSameDevice) {
