@@ -15,15 +15,9 @@
 namespace gdr::transport {
 namespace {
 
-// How long a sender whose connection broke may take to come back: about as long as it tries. An end
-// without an error comes from a proxy as well, but mostly from a process that has ended: then it is
-// what the sender takes to see the end, beside its own pauses.
+// How long a sender whose connection broke or ended, as by a proxy, may take to come back: about as
+// long as it tries. Whether its process is gone is asked meanwhile.
 constexpr std::chrono::seconds kReturnTimeout{60};
-constexpr std::chrono::seconds kReturnTimeoutAfterEnd{2};
-// How long a change of state of a QP may block on RoCE while the kernel resolves an address (Linux,
-// rdma_addr_find_l2_eth_by_grh of drivers/infiniband/core/addr.c).
-constexpr std::chrono::seconds kAddressResolution{1};
-constexpr int kMostResolutions = 8;
 
 constexpr char kProcessEnded[] =
     ", and a connection to its process is refused. Likely cause: that process ended. Fix: look for "
@@ -166,7 +160,6 @@ void Listener::on_hello(Hello hello) {
     if (replied_) queue_reply();
     broken_.reset();
     asking_.stop();
-    ++returns_;
     return;
   }
   auto same = std::find_if(waiting_.begin(), waiting_.end(), [&](const Hello& other) {
@@ -230,7 +223,7 @@ Result<bool> Listener::await_ready() {
   if (!channel_.valid()) {
     if (!is_return_overdue()) return false;
     return fail(Code::kRemote,
-                who() + "the connection " + (ended_ ? "was closed" : "broke") +
+                who() + "the connection broke or was closed" +
                     (gone_ ? kProcessEnded : std::string(kNobodyReturned) + kAllowTcp));
   }
   Result<bool> sent = channel_.flush();
@@ -256,13 +249,12 @@ Result<bool> Listener::await_ready() {
 Result<bool> Listener::on_channel_broken(Error error) {
   if (error.code != Code::kRemote) return tl::unexpected<Error>(std::move(error));
   GDR_INFO(log::kNet, "%s; waiting for the sender to connect again", error.text.c_str());
-  note_broken(/*ended=*/error.sys_errno == 0);
+  note_broken();
   channel_ = FrameChannel();
   return false;
 }
 
-void Listener::note_broken(bool ended) {
-  ended_ = ended;
+void Listener::note_broken() {
   if (broken_) return;
   broken_ = handshake_.now();
   asking_.begin(*broken_);
@@ -286,26 +278,14 @@ bool Listener::is_return_overdue() {
   const Clock::time_point now = handshake_.now();
   const bool asks = asking_.deadline() <= now;
   if (asks && asking_.step(now) == Reopening::Answer::kRefused) gone_ = true;
-  return gone_ || now - *broken_ >= time_to_return();
-}
-
-// As in Connector::plan_retry(). A sender with the reply sees the end only when it has once tried
-// to connect each of its QPs, the first of which show whether addresses are resolved at all.
-std::chrono::milliseconds Listener::time_to_return() const {
-  if (!ended_) return kReturnTimeout;
-  int resolved = 0;
-  for (int i = 0; i < sender_.qps && replied_; ++i) {
-    resolved += sender_.rail[sender_.qp[i].rail].ethernet;
-  }
-  return kReturnTimeoutAfterEnd + std::min(resolved, kMostResolutions) * kAddressResolution +
-         (returns_ + 1) * options_->connect_retry_pause;
+  return gone_ || now - *broken_ >= kReturnTimeout;
 }
 
 // While accept() is not called, a sender that has come back waits at the listening socket, or among
 // the peers whose hellos are not read yet.
 bool Listener::is_sender_gone() {
   if (comm_ == nullptr) return false;
-  if (channel_.valid() && channel_.has_ended(/*or_broken=*/false)) note_broken(/*ended=*/true);
+  if (channel_.valid() && channel_.has_ended(/*or_broken=*/false)) note_broken();
   pollfd arrived{socket_.fd.get(), POLLIN, 0};
   return broken_ && is_return_overdue() && pending_.empty() && poll(&arrived, 1, 0) == 0;
 }
@@ -316,7 +296,6 @@ void Listener::end_answer() {
   broken_.reset();
   asking_.stop();
   gone_ = false;
-  returns_ = 0;
 }
 
 std::string Listener::text_of_stall(long long seconds) const {

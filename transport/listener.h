@@ -58,10 +58,9 @@ class Listener {
   void refuse(const Error& error);
   Result<bool> await_ready();
   Result<bool> on_channel_broken(Error error);
-  void note_broken(bool ended);
+  void note_broken();
   bool is_return_overdue();
   void use(FrameChannel channel);  // to sender_
-  std::chrono::milliseconds time_to_return() const;
   bool is_sender_gone();
   void end_answer();
   std::string text_of_stall(long long seconds) const;
@@ -83,11 +82,9 @@ class Listener {
   wire::EndPoint sender_{};
   FrameChannel channel_;                     // to it; not valid once it was found broken
   std::optional<Clock::time_point> broken_;  // since when that is known
-  bool ended_ = false;                       // where broken_: without an error
   ReopenTarget process_;                     // its process, where asking_ asks for that
   Reopening asking_{process_};
   bool gone_ = false;  // nobody listens there any more
-  int returns_ = 0;    // how often it has connected again
   std::unique_ptr<ReceiveComm> comm_;
   bool replied_ = false;  // kReply is queued: comm_'s QPs are connected
   bool direct_ = false;   // ReopenTarget::direct
