@@ -78,8 +78,7 @@ fs::path StatsFile::temporary_file(int number) const {
 
 Status StatsFile::write(const std::function<std::string(int number)>& text_of) {
   if (Status status = claim(); !status) return status;
-  const std::string text = text_of(number_);
-  return text.empty() ? Status() : replace(text);
+  return replace(text_of(number_));
 }
 
 Status StatsFile::claim() {

@@ -25,8 +25,7 @@ class StatsFile {
   explicit StatsFile(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
   // Writes the file as a whole, so that a reader sees the old text or the new one: to a temporary
-  // file of a name that collectors ignore, which is then renamed. text_of(number) is its text;
-  // "" leaves the file as it is.
+  // file of a name that collectors ignore, which is then renamed. text_of(number) is its text.
   // Errors: kSystem with the call, the path and the fix.
   Status write(const std::function<std::string(int number)>& text_of);
 

@@ -2,28 +2,32 @@
 #pragma once
 
 #include <chrono>
+#include <condition_variable>
+#include <cstdint>
 #include <functional>
-#include <memory>
+#include <mutex>
 #include <string>
+#include <thread>
+
+#include "plugin/stats_file.h"
 
 namespace gdr::plugin {
 
 // A thread of its own, which there is only where the user asks for counters: a file system may
 // block for as long as a server does not answer, and no other thread of the plugin may wait for
-// that. It is detached for the same reason. A failure is logged once, as a warning, and tried again
-// each time.
+// that. A failure is logged once, as a warning, and tried again each time.
 class StatsWriter {
  public:
   // The text of the file, for a process of that number. Called by the thread.
   using Text = std::function<std::string(int number)>;
 
   static constexpr std::chrono::milliseconds kInterval{10'000};
-  // How long write_now() and the end of this object wait.
+  // How long write_now() waits.
   static constexpr std::chrono::milliseconds kPatience{300};
 
   // Starts the thread, which writes at once and then every `interval`.
   StatsWriter(const std::string& folder, Text text, std::chrono::milliseconds interval = kInterval);
-  // text() is not called after it. A write that blocks goes on.
+  // Waits for a write that has begun. Only tests end one: the plugin lives as long as the process.
   ~StatsWriter();
   StatsWriter(const StatsWriter&) = delete;
   StatsWriter& operator=(const StatsWriter&) = delete;
@@ -32,12 +36,23 @@ class StatsWriter {
   void write_now();
 
  private:
-  struct State;
+  void run();
+  void write();
 
-  static void run(const std::shared_ptr<State>& state);
-  static void write(State& state);
+  // The thread's.
+  StatsFile file_;
+  const std::chrono::milliseconds interval_;
+  const Text text_;
+  bool writes_ = false;  // the last attempt succeeded
+  bool warned_ = false;
 
-  std::shared_ptr<State> state_;  // shared with the thread
+  std::mutex mutex_;                 // guards all that follows
+  std::condition_variable changed_;  // wanted_ or stopping_
+  std::condition_variable wrote_;    // written_
+  uint64_t wanted_ = 0;              // writes that were asked for
+  uint64_t written_ = 0;             // those of them that were made, or failed
+  bool stopping_ = false;
+  std::thread thread_;
 };
 
 }  // namespace gdr::plugin

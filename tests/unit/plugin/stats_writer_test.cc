@@ -90,13 +90,6 @@ TEST_F(StatsWriterTest, TextThrows_NextOneIsWritten) {
   EXPECT_TRUE(wait_for([&] { return written() == "text"; }));
 }
 
-TEST_F(StatsWriterTest, Destroyed_TextIsNotAskedForAgain) {
-  { StatsWriter writer(folder.path(), text(), 1ms); }
-  const int before = texts;
-  std::this_thread::sleep_for(20ms);
-  EXPECT_EQ(texts, before);
-}
-
 // A collective that ends must not wait for a server.
 TEST_F(StatsWriterTest, FileSystemBlocks_CallsReturn) {
   const auto blocks = std::make_shared<std::atomic<bool>>(true);
