@@ -11,7 +11,6 @@
 #include "tools/common/output.h"
 #include "tools/conformance/runner.h"
 #include "tools/net/deleters.h"
-#include "tools/net/named_device.h"
 #include "tools/net/start.h"
 
 namespace gdr::tools {

@@ -9,7 +9,7 @@
 
 #include "tools/common/exit_codes.h"
 #include "tools/common/nccl_logger.h"
-#include "tools/net/named_device.h"
+#include "tools/net/start.h"
 
 namespace gdr::tools {
 

@@ -10,7 +10,6 @@
 #include "tools/common/nccl_logger.h"
 #include "tools/common/output.h"
 #include "tools/common/sizes.h"
-#include "tools/net/named_device.h"
 #include "tools/net/start.h"
 
 namespace gdr::tools {

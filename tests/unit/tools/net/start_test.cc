@@ -1,4 +1,4 @@
-#include "tools/net/named_device.h"
+#include "tools/net/start.h"
 
 #include <gmock/gmock.h>
 
