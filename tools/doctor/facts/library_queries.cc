@@ -7,7 +7,6 @@
 #include <string_view>
 #include <system_error>
 
-#include "tools/doctor/facts/elf_file.h"
 #include "tools/doctor/facts/host.h"
 #include "tools/doctor/facts/library_facts.h"
 #include "tools/doctor/facts/loader_search.h"
