@@ -30,12 +30,75 @@ KINDS = ("QP error", "acknowledgement lost", "both rails", "device fatal", "devi
          "lost while connecting", "no recovery possible", "port down", "port flaps", "rail returns, other lost",
          "rail slowed", "second fault, same rail", "status at the requester", "status at the responder")
 PHASES = ("connect", "clear-to-send", "data", "end", "completion", "flush", "probe", "between")
+# By the kind of a work request, bits 56 to 63 of its work id (transport/pairs/work_id.h), but for chunks.
+CHUNK, PHASE_OF_KIND = 1, {2: "clear-to-send", 4: "flush"}
 COLUMNS = ("runs", "happened", "lost", "returned", "wrong", "hung", "failed", "error")
+
+
+def environment_of(qps, split, adaptive, memory):
+    """That of both ends. An HCA gives up after 67 ms, and a connection that has no rail left after 5 s."""
+    variables = {"NCCL_SOCKET_IFNAME": "lo", "NCCL_IB_QPS_PER_CONNECTION": str(qps),
+                 "NCCL_IB_SPLIT_DATA_ON_QPS": str(int(split)), "NCCL_IB_ADAPTIVE_ROUTING": str(int(adaptive)),
+                 "NCCL_IB_TIMEOUT": "11", "GDR_NCCL_WATCHDOG_SEC": "5"}
+    return variables if memory == "host" else variables | {"GDR_NCCL_GPU_MEMORY": memory}
+
+
+def config_of(end, ethernet, devices, faults):
+    """That of the software HCA of an end, whose devices get names, and on RoCE addresses."""
+    for rail, device in enumerate(devices):
+        device["name"] = f"rail{rail}"
+        if ethernet:
+            device |= {"link_layer": "Ethernet", "gids": [f"::ffff:10.0.{rail}.{end + 1}"]}
+    return {"report_faults": True, "devices": devices, "faults": faults}
+
+
+def configured(described):
+    """The scenario that the program describes, with what its processes need."""
+    configs = []
+    for end in range(2):
+        faults = [fault for fault in described["faults"] if fault["end"] == end]
+        devices = [{"pci": f"0000:{0x3b + 0x23 * rail:02x}:00.0", "rate_gbps": described["rate_gbps"]}
+                   for rail in range(2)]
+        config = config_of(end, described["ethernet"], devices,
+                           [fault["fault"] for fault in faults if fault["at_message"] < 0])
+        if any(fault["at_message"] >= 0 for fault in faults):
+            config["faults_file"] = ""
+        configs.append(config)
+    settings = (described[name] for name in ("queue_pairs", "split", "adaptive", "memory"))
+    return described | {"configs": configs, "gpu": described["memory"] != "host", "text": json.dumps(described),
+                        "environment": environment_of(*settings) | {"NCCL_IB_MQP_RETRY_SLEEP_MSEC": "1"}}
+
+
+def phase_of(fault, connected):
+    """Where the connection was when a fault happened. At a request, its work id and moment decide."""
+    if "wr_id" not in fault:  # when an end had completed some messages
+        return "between" if connected else "connect"
+    kind = fault["wr_id"] >> 56
+    if kind != CHUNK:
+        return PHASE_OF_KIND.get(kind, "probe")
+    if fault["moment"] == "begun":
+        return "data"  # of which nothing had arrived
+    # The data of the chunk was there, and its immediate was not. With adaptive routing the data is a write of its
+    # own, before the one with the immediate. Else the receiver had it, the sender at most.
+    return "end" if fault["moment"] == "arrived" or fault["opcode"] == "write" else "completion"
+
+
+def happened_in(log):
+    """[(kind, phase, whether after the pause)] of the faults in the log of an end, in their order, as the software HCA
+    prints them ("report_faults" of softhca/README.md)."""
+    happened, connected, paused = [], False, False
+    for line in log.read_text(encoding="utf-8", errors="replace").splitlines():
+        connected = connected or line.endswith(" connected")
+        paused = paused or line.endswith("the pause is over")
+        if line.startswith("softhca: fault happens: {") and line.endswith("}"):  # of a killed end it may be half a line
+            fault = json.loads(line.removeprefix("softhca: fault happens: "))
+            happened.append((fault["kind"], phase_of(fault, connected), paused))
+    return happened
 
 
 class End:
     """One of the two processes of a run. Once it has ended, or does not answer, it stays so. The scenario is
-    what the program describes, or has its `traffic`."""
+    configured(), or that of soak.py, which has its `traffic`."""
 
     def __init__(self, options, scenario, number):
         self.log = options.folder / f"{scenario['seed']}-{number}.log"
@@ -122,7 +185,7 @@ class Run:
         return None if None in lines else [json.loads(line) for line in lines]
 
     def all_happened(self):
-        return len(self.happened) == self.scenario["faults"]
+        return len(self.happened) == len(self.scenario["faults"])
 
     def may_fail(self):
         """Whether the faults that happened may end connections. The second loss of a pair of faults is one too
@@ -180,9 +243,6 @@ class Runs:
         self.rows = collections.defaultdict(collections.Counter)  # by kind and by "all"
         self.stalls = collections.defaultdict(list)  # of the runs whose faults happened and that did not hang
 
-    def ask_program(self, *words):
-        return json.loads(subprocess.check_output([self.options.program, *map(str, words)]))
-
     def count(self, kind, run):
         row = self.rows[kind]
         row.update(["runs", *run.verdicts, *(phase for _, phase, _ in run.happened)])
@@ -192,12 +252,12 @@ class Runs:
 
     def run_seed(self, seed):
         """Returns whether all faults happened."""
-        scenario = self.ask_program("describe", seed)
+        scenario = configured(json.loads(subprocess.check_output([self.options.program, "describe", str(seed)])))
         ends = [End(self.options, scenario, number) for number in range(2)]
         run = Run(scenario, ends)
         try:
             done, closed = run.drive()
-            run.happened = self.ask_program("happened", *(end.log for end in ends))
+            run.happened = [fault for end in ends for fault in happened_in(end.log)]
             run.judge(done, closed)
         finally:
             for end in ends:

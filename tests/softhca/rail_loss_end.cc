@@ -3,7 +3,6 @@
 //
 //   rail_loss_end run SEED|SCENARIO END PLUGIN FAULTS_FILE
 //   rail_loss_end describe SEED
-//   rail_loss_end happened LOG_FILE...
 //
 // SCENARIO is a JSON object of soak.py. An end appends faults to FAULTS_FILE while it runs. It
 // speaks with the process that started it in lines: prints "handle <hex>" and reads "peer <hex>";
@@ -23,7 +22,6 @@
 #include <thread>
 
 #include "drivers/cuda/cuda_driver.h"
-#include "tests/softhca/rail_loss_happened.h"
 #include "tests/softhca/rail_loss_log.h"
 #include "tests/softhca/rail_loss_side.h"
 #include "tools/net/plugin_loader.h"
@@ -286,7 +284,7 @@ void End::drive() {
     }
     for (const auto& side : sides_) completed_before_pause_ += side->completed();
     std::this_thread::sleep_for(kPause);
-    Log::note(kPauseNote);
+    Log::note("the pause is over");
     paused_ = true;
     cause_faults();
   }
@@ -345,7 +343,7 @@ int End::run() {
   cause_faults();
   if (random_() % 2 == 0) usleep(2000);  // a fault of the file happens within a millisecond
   connect();
-  Log::note(kConnectedNote);
+  Log::note("connected");
   if (hung_.empty()) drive();
   Log::note("done: " + result().dump());
   std::cout << "done " << result().dump() << std::endl;
@@ -361,16 +359,8 @@ int run_main(const std::vector<std::string>& words) {
                                                         : make_scenario(std::stoull(words[1]));
     return End({scenario, std::stoi(words[2]), words[3], words[4]}).run();
   }
-  if (words.size() == 2 && words[0] == "describe") {
-    std::cout << describe(make_scenario(std::stoull(words[1]))).dump() << std::endl;
-    return 0;
-  }
-  if (words.size() < 2 || words[0] != "happened") return 2;
-  json all = json::array();
-  for (size_t i = 1; i < words.size(); ++i) {
-    for (const json& fault : read_happened(words[i])) all.push_back(fault);
-  }
-  std::cout << all.dump() << std::endl;
+  if (words.size() != 2 || words[0] != "describe") return 2;
+  std::cout << describe(make_scenario(std::stoull(words[1]))).dump() << std::endl;
   return 0;
 }
 

@@ -1,7 +1,5 @@
 #include "tests/softhca/rail_loss_scenario.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 
@@ -67,68 +65,6 @@ void choose_configuration(Random& random, Scenario* scenario) {
   if (random() % 8 == 0) scenario->socket_lost_at = static_cast<int>(random() % 60);
 }
 
-nlohmann::json device_config(const Scenario& scenario, int end, int rail) {
-  nlohmann::json device = {{"name", fmt::format("rail{}", rail)},
-                           {"pci", fmt::format("0000:{:02x}:00.0", 0x3b + 0x23 * rail)},
-                           {"rate_gbps", scenario.rate_gbps}};
-  if (scenario.ethernet) {
-    device["link_layer"] = "Ethernet";
-    device["gids"] = {fmt::format("::ffff:10.0.{}.{}", rail, end + 1)};
-  }
-  return device;
-}
-
-nlohmann::json softhca_config(const Scenario& scenario, int end) {
-  nlohmann::json config = {{"report_faults", true}, {"faults", nlohmann::json::array()}};
-  for (int rail = 0; rail < 2; ++rail) {
-    config["devices"].push_back(device_config(scenario, end, rail));
-  }
-  for (const Fault& fault : scenario.faults) {
-    if (fault.end != end) continue;
-    if (fault.at_message < 0) config["faults"].push_back(fault.json);
-    if (fault.at_message >= 0) config["faults_file"] = "";
-  }
-  return config;
-}
-
-nlohmann::json environment_of(const Scenario& scenario) {
-  nlohmann::json variables = {
-      {"NCCL_SOCKET_IFNAME", "lo"},
-      {"NCCL_IB_QPS_PER_CONNECTION", std::to_string(scenario.queue_pairs)},
-      {"NCCL_IB_SPLIT_DATA_ON_QPS", scenario.split ? "1" : "0"},
-      {"NCCL_IB_ADAPTIVE_ROUTING", scenario.adaptive ? "1" : "0"},
-      {"NCCL_IB_MQP_RETRY_SLEEP_MSEC", "1"},
-      // An HCA gives up after 67 ms, and a connection that has no rail left after 5 s.
-      {"NCCL_IB_TIMEOUT", "11"},
-      {"GDR_NCCL_WATCHDOG_SEC", "5"},
-  };
-  if (scenario.memory == MemoryKind::kPeermem) variables["GDR_NCCL_GPU_MEMORY"] = "peermem";
-  if (scenario.memory == MemoryKind::kDmaBuf) variables["GDR_NCCL_GPU_MEMORY"] = "dmabuf";
-  return variables;
-}
-
-std::string to_string(const Scenario& scenario) {
-  constexpr std::array<const char*, 3> kMemory{"host", "dma-buf", "peermem"};
-  constexpr std::array<const char*, 3> kExpect{"", " may fail", " fails"};
-  std::string text = fmt::format(
-      "seed {}: {}; table v{} {} qps {}{}{} {} memory {} slow {},{}{}{}", scenario.seed,
-      scenario.kind, scenario.table, scenario.merged != 0 ? "merged" : "standby",
-      scenario.queue_pairs, scenario.split ? " split" : "", scenario.adaptive ? " adaptive" : "",
-      scenario.ethernet ? "RoCE" : "InfiniBand", kMemory[static_cast<size_t>(scenario.memory)],
-      scenario.slow_one_in[0], scenario.slow_one_in[1], scenario.pauses ? " pauses" : "",
-      kExpect[static_cast<size_t>(scenario.expect)]);
-  if (scenario.socket_lost_at >= 0) {
-    text += fmt::format(" sockets lost at {}", scenario.socket_lost_at);
-  }
-  for (const Fault& fault : scenario.faults) {
-    text +=
-        fmt::format("\n  end {} {}{}", fault.end, fault.json.dump(),
-                    fault.at_message < 0 ? "" : fmt::format(" at message {}", fault.at_message));
-    if (fault.after_pause) text += " after the pause";
-  }
-  return text;
-}
-
 // Seeds that follow each other must differ in every choice.
 Random random_of(uint64_t seed) {
   std::seed_seq spread{static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32), 20u};
@@ -170,16 +106,30 @@ Scenario read_scenario(const nlohmann::json& json) {
 
 nlohmann::json describe(const Scenario& scenario) {
   constexpr std::array<const char*, 3> kExpect{"completes", "may fail", "fails"};
+  constexpr std::array<const char*, 3> kMemory{"host", "dmabuf", "peermem"};
+  nlohmann::json faults = nlohmann::json::array();
+  for (const Fault& fault : scenario.faults) {
+    faults.push_back({{"end", fault.end},
+                      {"at_message", fault.at_message},
+                      {"after_pause", fault.after_pause},
+                      {"fault", fault.json}});
+  }
   return {{"seed", scenario.seed},
-          {"text", to_string(scenario)},
           {"kind", scenario.kind},
           {"expect", kExpect[static_cast<size_t>(scenario.expect)]},
           {"reasons", scenario.reasons},
+          {"table", scenario.table},
+          {"merged", scenario.merged},
+          {"queue_pairs", scenario.queue_pairs},
+          {"split", scenario.split},
+          {"adaptive", scenario.adaptive},
+          {"ethernet", scenario.ethernet},
+          {"rate_gbps", scenario.rate_gbps},
+          {"memory", kMemory[static_cast<size_t>(scenario.memory)]},
           {"pauses", scenario.pauses},
-          {"gpu", scenario.memory != MemoryKind::kHost},
-          {"faults", scenario.faults.size()},
-          {"environment", environment_of(scenario)},
-          {"configs", {softhca_config(scenario, 0), softhca_config(scenario, 1)}}};
+          {"socket_lost_at", scenario.socket_lost_at},
+          {"slow_one_in", scenario.slow_one_in},
+          {"faults", faults}};
 }
 
 }  // namespace gdr::rail_loss

@@ -92,8 +92,7 @@ Scenario make_scenario(uint64_t seed);
 Scenario read_scenario(const nlohmann::json& json);
 // Chooses `kind`, `faults`, `expect`, `reasons` and whatever of the configuration these need.
 void choose_faults(Random& random, Scenario* scenario);
-// For rail_loss.py: its text for a person, and for the process of each end the configuration of the
-// software HCA, in which the names of the fabric and of the file of faults are missing.
+// For rail_loss.py, which configures the processes of both ends by it. Without the traffic.
 nlohmann::json describe(const Scenario& scenario);
 
 }  // namespace gdr::rail_loss

@@ -21,7 +21,7 @@ import re
 import sys
 
 sys.dont_write_bytecode = True
-from rail_loss import End, Run, run_in_folder  # noqa: E402
+from rail_loss import End, Run, config_of, environment_of, run_in_folder  # noqa: E402
 
 BAD = ("wrong", "hung", "failed")
 STATUSES = ("RETRY_EXC_ERR", "RNR_RETRY_EXC_ERR", "WR_FLUSH_ERR", "REM_OP_ERR", "REM_ABORT_ERR", "FATAL_ERR",
@@ -101,13 +101,9 @@ class Draw:
         else:
             self.limits = [self.limit] * len(self.rate_gbps)
         self.is_limited = "max_qp" in self.limit or (bool(self.limit) and self.merged + qps > 1)
-        self.environment = {
-            "NCCL_SOCKET_IFNAME": "lo", "NCCL_IB_QPS_PER_CONNECTION": str(qps),
-            "NCCL_IB_SPLIT_DATA_ON_QPS": dice.choice("01"), "NCCL_IB_ADAPTIVE_ROUTING": dice.choice("01"),
-            # An HCA gives up after 67 ms, and a connection that has no rail left after 5 s.
-            "NCCL_IB_TIMEOUT": "11", "GDR_NCCL_WATCHDOG_SEC": "5"}
-        if self.traffic["gpu"]:
-            self.environment["GDR_NCCL_GPU_MEMORY"] = "dmabuf"
+        split, adaptive = dice.choice("01"), dice.choice("01")
+        self.environment = environment_of(qps, split == "1", adaptive == "1",
+                                          "dmabuf" if self.traffic["gpu"] else "host")
         # Of a process: from what no connection can be made with up to what all rails need.
         self.memlock = {"memlock_bytes": int(2 ** dice.uniform(17, 26))} if dice.random() < 0.1 else {}
         self.is_limited |= bool(self.memlock)
@@ -128,16 +124,14 @@ class Draw:
         return not self.is_limited and (waits or bool(rails - {fault.get("device") for fault in self.faults()}))
 
     def _config(self, end, name):
-        devices = [{"name": f"rail{rail}", "pci": f"0000:{0x10 + rail:02x}:00.0", "rate_gbps": rate} | self.limits[rail]
+        devices = [{"pci": f"0000:{0x10 + rail:02x}:00.0", "rate_gbps": rate} | self.limits[rail]
                    for rail, rate in enumerate(self.rate_gbps)]
-        for rail, device in enumerate(devices if self.ethernet else ()):
-            device |= {"link_layer": "Ethernet", "gids": [f"::ffff:10.0.{rail}.{end + 1}"]}
-        return {"fabric": f"{name}-{os.getpid()}", "report_faults": True, "devices": devices,
-                "faults": self.at_start[end], "faults_file": ""} | self.memlock
+        return config_of(end, self.ethernet, devices, self.at_start[end]) | {
+            "fabric": f"{name}-{os.getpid()}", "faults_file": ""} | self.memlock
 
     def scenario(self, standby):
         name = f"{self.traffic['seed']}-{standby}"
-        return {"seed": name, "traffic": json.dumps(self.traffic), "gpu": self.traffic["gpu"], "faults": 0,
+        return {"seed": name, "traffic": json.dumps(self.traffic), "gpu": self.traffic["gpu"], "faults": [],
                 "pauses": False, "expect": "completes" if self.must_survive(standby) else "may fail",
                 "reasons": [""], "configs": [self._config(end, name) for end in range(2)],
                 "environment": self.environment | {"GDR_NCCL_STANDBY_RAILS": str(standby)}}
