@@ -35,10 +35,6 @@ char** with_variable(char** before, const std::string& name, const std::string& 
 
 }  // namespace
 
-void set_environment(const std::string& name, const std::string& value) {
-  __atomic_store_n(&environ, with_variable(environ, name, value), __ATOMIC_RELEASE);
-}
-
 ScopedVariable::ScopedVariable(const std::string& name, const std::string& value)
     : before_(environ), ours_(with_variable(before_, name, value)) {
   __atomic_store_n(&environ, ours_, __ATOMIC_RELEASE);

@@ -1,18 +1,14 @@
 // Changes to the process environment that are safe while other threads read it.
 //
-// Why it exists: the plugin publishes a topology file to NCCL by setting NCCL_TOPO_FILE
-// (plugin/rail_policy.h), and hwloc is configured by HWLOC_* variables. Both happen in
-// NCCL's init, in a training process with many threads that may call getenv(). setenv() may free
-// the array that such a thread is reading. Here, `environ` is pointed at a new array instead, and
-// old arrays and strings are never freed.
+// Why it exists: hwloc is configured by HWLOC_* variables, in NCCL's init, in a training process
+// with many threads that may call getenv(). setenv() may free the array that such a thread is
+// reading. Here, `environ` is pointed at a new array instead, and old arrays and strings are never
+// freed.
 #pragma once
 
 #include <string>
 
 namespace gdr {
-
-// Sets a variable until the process ends. The memory of the replaced array is not freed.
-void set_environment(const std::string& name, const std::string& value);
 
 // Sets a variable for the life of this object, which should be short. Changes by other threads
 // during that time: if a setenv() replaces `environ`, the variable stays set; if one only changes

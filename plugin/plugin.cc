@@ -19,14 +19,12 @@
 #include "plugin/reported_path.h"
 #include "plugin/standby_rails.h"
 #include "plugin/stats_text.h"
-#include "plugin/topology_file.h"
 #include "plugin/transport_options.h"
 #include "topology/live/acs_findings.h"
 #include "topology/live/gpu_facts.h"
 #include "topology/live/gpu_links.h"
 #include "topology/live/rail_log.h"
 #include "topology/sources/nccl_xml.h"
-#include "topology/sources/nccl_xml_writer.h"
 #include "transport/data/outgoing_message.h"
 #include "transport/device/hca_filter.h"
 #include "transport/device/socket_interface.h"
@@ -43,7 +41,6 @@ config::Options load_options() {
   Findings findings;
   config::Options options = config::load(config::process_environment(), &findings);
   log_findings(findings, kInitLines);
-  if (is_dangling_topology(options.topology_file)) options.topology_file.clear();
   return options;
 }
 
@@ -92,26 +89,6 @@ LiveDecision decide_live(const config::Options& options, const transport::Discov
   live.rails = topology::decide(std::move(machine), std::move(decision), std::move(findings));
   topology::add_acs_findings(&live.rails);
   return live;
-}
-
-// Gives NCCL a topology file in which every GPU sits beside its rails, where rail_policy.h asks for
-// one. The only place that sets NCCL_TOPO_FILE.
-void publish_rails(const config::Options& options, LiveDecision* live, Plugin* plugin) {
-  Findings* findings = &live->rails.findings;
-  if (!should_generate_topology(live->rails, options)) {
-    if (auto finding = map_against_distance(live->rails, options)) findings->push_back(*finding);
-    return;
-  }
-  topology::RailDecision grouped = grouped_decision(live->rails);
-  Result<std::string> name = publish_topology(topology::nccl_xml_text_of(grouped.machine));
-  if (!name) {
-    findings->push_back({FindingKind::kTopologyFile, Severity::kWarning, "",
-                         "NCCL_TOPO_FILE could not be made: " + name.error().text, ""});
-    return;
-  }
-  plugin->generated_file = *name;
-  live->listed.merge(listed_in_file(grouped.machine));
-  live->rails = std::move(grouped);
 }
 
 // Sets the facts about the address by which connections reach the port, and adds that of RoCE.
@@ -246,8 +223,7 @@ Result<std::unique_ptr<Plugin>> create_plugin(int table_version) {
   if (!transport) return forward_error(transport);
   plugin->transport = std::move(*transport);
   plugin->generation = process_fds::generation();
-  // Last of what can fail: NCCL's next transport must not find a topology made for this one.
-  publish_rails(options, &live, plugin.get());
+  if (auto finding = ignored_map(live.rails, options)) live.rails.findings.push_back(*finding);
 
   std::vector<DeviceFacts> facts;
   std::vector<std::pair<std::string, transport::Gid>> gids;
@@ -279,10 +255,6 @@ void log_choice(const Plugin& plugin) {
   }
   log_findings(plugin.decision.findings, kInitLines);
   GDR_INFO(kInitLines, "machine read from %s", plugin.decision.machine.source.c_str());
-  if (!plugin.generated_file.empty()) {
-    GDR_INFO(kInitLines, "NCCL_TOPO_FILE set to %s, with every GPU beside its rails",
-             plugin.generated_file.c_str());
-  }
   for (const std::string& line : topology::describe(plugin.decision)) {
     GDR_INFO(kInitLines, "%s", line.c_str());
   }

@@ -26,7 +26,6 @@ struct Plugin {
   std::string profiler;         // NCCL_PROFILER_PLUGIN
   std::unique_ptr<transport::Transport> transport;  // null with NCCL_IB_DISABLE
   topology::RailDecision decision;
-  std::string generated_file;  // NCCL_TOPO_FILE as the plugin set it; "" where it did not
   std::vector<transport::SkippedPort> skipped;  // each port that is not a device
   std::unique_ptr<NetDevices> devices = std::make_unique<NetDevices>();
   std::vector<std::vector<size_t>> standby;  // the standby rails of port i; empty without failover
@@ -41,7 +40,7 @@ struct Plugin {
 };
 
 // Reads the process environment, discovers the HCAs, decides the rails and starts the transport,
-// for NCCL's table of that version. May set NCCL_TOPO_FILE. Logs findings about the environment;
+// for NCCL's table of that version. Logs findings about the environment;
 // the caller logs the rest, log_choice(). Fails with kSystem where the machine has no usable RDMA
 // device, and NCCL then continues with its next transport.
 Result<std::unique_ptr<Plugin>> create_plugin(int table_version);

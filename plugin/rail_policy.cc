@@ -2,10 +2,7 @@
 
 #include <algorithm>
 
-#include "topology/grouping.h"
-#include "topology/grouping_check.h"
 #include "topology/live/gdr_verdict.h"
-#include "topology/live/read_machine.h"
 
 namespace gdr::plugin {
 namespace {
@@ -26,12 +23,6 @@ topology::PathClass nearest_path(const topology::RailDecision& decision, size_t 
     nearest = std::min(nearest, decision.paths.gpu_hca(gpu, static_cast<size_t>(port.hca)));
   }
   return nearest;
-}
-
-bool may_have_c2c(const topology::Machine& machine) {
-  if (machine.cpu.arch == "arm64") return true;
-  return std::any_of(machine.gpus.begin(), machine.gpus.end(),
-                     [](const topology::Gpu& gpu) { return gpu.c2c_links > 0; });
 }
 
 }  // namespace
@@ -83,26 +74,18 @@ std::vector<transport::SkippedPort> excluded_ports(const topology::RailDecision&
   return excluded;
 }
 
-bool should_generate_topology(const topology::RailDecision& decision,
-                              const config::Options& options) {
-  if (!options.topology_file.empty() && options.topology_file != topology::kNoFile) return false;
-  return options.rail_map.has_value() && topology::is_flat(decision) &&
-         !may_have_c2c(decision.machine);
-}
-
-topology::RailDecision grouped_decision(const topology::RailDecision& decision) {
-  topology::RailDecision grouped = decision;
-  grouped.machine = topology::group_under_switches(decision.machine, decision.plan);
-  grouped.paths = topology::PathTable(grouped.machine);
-  topology::set_own_paths(grouped.paths, &grouped.plan);
-  const Findings changes = topology::grouping_findings(decision.machine, grouped.machine);
-  grouped.findings.insert(grouped.findings.end(), changes.begin(), changes.end());
-  return grouped;
-}
-
-std::optional<Finding> map_against_distance(const topology::RailDecision& decision,
-                                            const config::Options& options) {
+std::optional<Finding> ignored_map(const topology::RailDecision& decision,
+                                   const config::Options& options) {
   if (!options.rail_map.has_value()) return std::nullopt;
+  constexpr char kFile[] =
+      "set NCCL_TOPO_FILE to what `nccl-gdr topo --nccl-xml --grouped` prints; `nccl-gdr topo` "
+      "shows what NCCL will choose";
+  if (topology::is_flat(decision)) {
+    return Finding{FindingKind::kRailMapIgnored, Severity::kWarning, "",
+                   "NCCL chooses by distance, of which this machine shows nothing, and may not "
+                   "follow GDR_NCCL_RAIL_MAP",
+                   kFile};
+  }
   std::string names;
   for (size_t gpu = 0; gpu < decision.machine.gpus.size(); ++gpu) {
     if (!is_in(*options.rail_map, decision.machine, gpu)) continue;
@@ -113,8 +96,7 @@ std::optional<Finding> map_against_distance(const topology::RailDecision& decisi
   return Finding{FindingKind::kRailMapIgnored, Severity::kWarning, "",
                  "NCCL chooses by distance and will not follow GDR_NCCL_RAIL_MAP for " + names +
                      ", to which another HCA is nearer",
-                 "take these GPUs out of the map, or set NCCL_TOPO_FILE to what `nccl-gdr topo "
-                 "--nccl-xml --grouped` prints; `nccl-gdr topo` shows what NCCL will choose"};
+                 std::string("take these GPUs out of the map, or ") + kFile};
 }
 
 }  // namespace gdr::plugin

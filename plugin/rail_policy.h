@@ -1,5 +1,5 @@
-// Decides, from the rails, which ports the plugin offers to NCCL, and whether it should give NCCL a
-// topology file of its own. Pure functions without effects; plugin.cc does what they decide.
+// Decides, from the rails, which ports the plugin offers to NCCL. Pure functions without effects;
+// plugin.cc does what they decide.
 #pragma once
 
 #include <cstddef>
@@ -39,21 +39,10 @@ std::vector<transport::SkippedPort> excluded_ports(const topology::RailDecision&
 std::set<std::pair<std::string, std::string>> pairs_over_pcie(
     const topology::RailDecision& decision);
 
-// Whether the plugin should set NCCL_TOPO_FILE to a topology in which every GPU sits beside its
-// rails. NCCL chooses NICs by distance, so this is how it follows a rail map. Never where the user
-// set NCCL_TOPO_FILE; else where a rail map is given and the machine's tree shows no distances
-// (is_flat()), unless GPUs may have NVLink-C2C: the generated switches would lead GPUDirect over
-// PCIe instead.
-bool should_generate_topology(const topology::RailDecision& decision,
-                              const config::Options& options);
-
-// Returns the decision for the machine that the generated topology shows: the same rails, with each
-// HCA under one switch with its GPUs.
-topology::RailDecision grouped_decision(const topology::RailDecision& decision);
-
-// Returns a warning that names the GPUs to which another offered HCA is nearer than the rails that
-// the user's map gives them. Nothing without a map.
-std::optional<Finding> map_against_distance(const topology::RailDecision& decision,
-                                            const config::Options& options);
+// Returns a warning where NCCL does not follow the user's map: the machine shows no distances
+// (is_flat()), or another offered HCA is nearer to a GPU than the rails of its map. Nothing without
+// a map.
+std::optional<Finding> ignored_map(const topology::RailDecision& decision,
+                                   const config::Options& options);
 
 }  // namespace gdr::plugin

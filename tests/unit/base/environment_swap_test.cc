@@ -18,11 +18,11 @@ int assignments_of(const std::string& name) {
   return count;
 }
 
-TEST(SetEnvironment, Variable_IsReplacedAndLeavesTheOthers) {
+TEST(ScopedVariable, Variable_IsReplacedAndLeavesTheOthers) {
   setenv("GDR_TEST_OTHER_ONE", "stays", 1);
-  set_environment("GDR_TEST_A", "a");
-  set_environment("GDR_TEST_AB", "ab");
-  set_environment("GDR_TEST_A", "a2");
+  setenv("GDR_TEST_AB", "ab", 1);
+  setenv("GDR_TEST_A", "a", 1);
+  const ScopedVariable scoped("GDR_TEST_A", "a2");
   EXPECT_STREQ(getenv("GDR_TEST_A"), "a2");
   EXPECT_EQ(assignments_of("GDR_TEST_A"), 1);
   EXPECT_STREQ(getenv("GDR_TEST_AB"), "ab") << "a longer name with the same start";
@@ -49,7 +49,7 @@ TEST(ScopedVariable, ChangeMeanwhile_IsNotLost) {
 }
 
 // AddressSanitizer reports it here if an array is freed while a thread reads it.
-TEST(SetEnvironment, ReaderMeanwhile_NeverSeesFreedMemory) {
+TEST(ScopedVariable, ReaderMeanwhile_NeverSeesFreedMemory) {
   setenv("GDR_TEST_READ", "there", 1);
   std::atomic<bool> stop{false};
   std::atomic<long> reads{0};
@@ -63,8 +63,8 @@ TEST(SetEnvironment, ReaderMeanwhile_NeverSeesFreedMemory) {
   });
   while (reads.load() == 0) std::this_thread::yield();
   for (int i = 0; i < 200; ++i) {
-    set_environment("GDR_TEST_WRITTEN", std::to_string(i));
-    ScopedVariable scoped("GDR_TEST_SCOPED2", std::to_string(i));
+    const ScopedVariable written("GDR_TEST_WRITTEN", std::to_string(i));
+    const ScopedVariable scoped("GDR_TEST_SCOPED2", std::to_string(i));
   }
   stop = true;
   reader.join();

@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 
 #include "tests/unit/topology/machines.h"
-#include "topology/live/read_machine.h"
 
 namespace gdr::plugin {
 namespace {
@@ -95,44 +94,9 @@ TEST(OfferedPorts, MoreThanNcclHasRoomFor_TheLastAreSkipped) {
   EXPECT_THAT(to_string(skipped[0]), testing::HasSubstr("is beyond the 128 devices"));
 }
 
-TEST(GeneratedTopology, FlatMachineWithAMap_IsGeneratedUnlessTheUserHasAFileOrItMayHaveC2c) {
-  const std::string map = "GPU0=mlx5_1;GPU1=mlx5_0";
-  const auto generated = [&](const topology::Machine& machine, const config::Options& options) {
-    return should_generate_topology(decision_with_map(machine, map), options);
-  };
-  config::Options options = options_with_map(map);
-  EXPECT_TRUE(generated(topology::flat(2, 2), options));
-  EXPECT_FALSE(generated(topology::flat(2, 2), config::Options{}));
-  EXPECT_FALSE(generated(topology::two_sockets_with_switches(), options)) << "it has distances";
-  topology::Machine arm = topology::flat(2, 2), c2c = topology::flat(2, 2);
-  arm.cpu.arch = "arm64";
-  c2c.gpus[0].c2c_links = 1;
-  EXPECT_FALSE(generated(arm, options));
-  EXPECT_FALSE(generated(c2c, options));
-  options.topology_file = "/etc/topology.xml";
-  EXPECT_FALSE(generated(topology::flat(2, 2), options));
-  options.topology_file = topology::kNoFile;
-  EXPECT_TRUE(generated(topology::flat(2, 2), options)) << "NCCL_TOPO_FILE is empty";
-}
-
-TEST(GroupedDecision, FlatMachine_PutsEachGpuBesideItsRail) {
-  auto decision = decision_with_map(topology::flat(2, 2), "GPU0=mlx5_1;GPU1=mlx5_0");
-  auto grouped = grouped_decision(decision);
-  EXPECT_THAT(decision.machine.switches, IsEmpty());
-  EXPECT_THAT(grouped.machine.switches, SizeIs(2));
-  for (const topology::GpuRails& gpu : grouped.plan.gpus) {
-    EXPECT_EQ(gpu.path, topology::PathClass::kPix);
-  }
-  EXPECT_EQ(grouped.paths.gpu_hca(1, 0), topology::PathClass::kPix) << "GPU1 and mlx5_0";
-  EXPECT_EQ(grouped.paths.gpu_hca(1, 1), topology::PathClass::kPhb);
-  ASSERT_FALSE(grouped.findings.empty());
-  EXPECT_THAT(grouped.findings.back().text, HasSubstr("PHB to PIX"));
-  EXPECT_EQ(topology::port_label(grouped.machine, grouped.plan.rails[0].port), "mlx5_1:1");
-}
-
-TEST(MapAgainstDistance, FartherRail_NamesItsGpus) {
+TEST(IgnoredMap, FartherRailOrNoDistances_IsAWarningWithTheFile) {
   const auto finding_on = [](const topology::Machine& machine, const std::string& map) {
-    return map_against_distance(decision_with_map(machine, map), options_with_map(map));
+    return ignored_map(decision_with_map(machine, map), options_with_map(map));
   };
   const topology::Machine machine = topology::two_sockets_with_switches();
   auto finding = finding_on(machine, "GPU0=mlx5_3;GPU2=mlx5_1;GPU6=mlx5_0");
@@ -143,8 +107,11 @@ TEST(MapAgainstDistance, FartherRail_NamesItsGpus) {
   // A nearer HCA that the map leaves out is not offered and does not count.
   EXPECT_FALSE(finding_on(machine, "GPU0=mlx5_3").has_value());
   EXPECT_FALSE(finding_on(machine, "GPU0=mlx5_0;GPU2=mlx5_1;GPU4=mlx5_2;GPU6=mlx5_3").has_value());
-  EXPECT_FALSE(finding_on(topology::flat(2, 2), "GPU0=mlx5_1;GPU1=mlx5_0").has_value());
-  EXPECT_FALSE(map_against_distance(topology::scene_of(machine), {}).has_value());
+  finding = finding_on(topology::flat(2, 2), "GPU0=mlx5_1;GPU1=mlx5_0");
+  ASSERT_TRUE(finding.has_value());
+  EXPECT_THAT(finding->text, HasSubstr("of which this machine shows nothing"));
+  EXPECT_THAT(finding->fix, StartsWith("set NCCL_TOPO_FILE to what `nccl-gdr topo --nccl-xml"));
+  EXPECT_FALSE(ignored_map(topology::scene_of(machine), {}).has_value());
 }
 
 }  // namespace
