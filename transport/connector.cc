@@ -105,8 +105,6 @@ Result<bool> Connector::advance() {
   switch (state_) {
     case State::kConnecting:
       return make_connection();
-    case State::kSendingHello:
-      return send_hello();
     case State::kAwaitingReply:
       return await_reply();
     case State::kConnectingQueuePairs:
@@ -175,17 +173,13 @@ Result<bool> Connector::make_connection() {
     hello_->seen_from = fingerprint_of_host(own_address(channel_.fd()));
   }
   channel_.queue(*hello_, wire::FrameKind::kHello);
-  state_ = State::kSendingHello;
+  state_ = State::kAwaitingReply;
   return true;
 }
 
-Result<bool> Connector::send_hello() {
-  Result<bool> sent = channel_.flush();
-  if (sent && *sent) state_ = State::kAwaitingReply;
-  return sent;
-}
-
 Result<bool> Connector::await_reply() {
+  Result<bool> sent = channel_.flush();
+  if (!sent || !*sent) return sent;
   Result<std::optional<Frame>> frame = channel_.receive();
   if (!frame) return forward_error(frame);
   if (!frame->has_value()) return false;

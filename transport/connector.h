@@ -31,9 +31,8 @@ class Connector {
 
  private:
   enum class State {
-    kConnecting,  // the TCP connection is being made, perhaps anew after a pause
-    kSendingHello,
-    kAwaitingReply,
+    kConnecting,            // the TCP connection is being made, perhaps anew after a pause
+    kAwaitingReply,         // the hello is queued, and sent as the socket takes it
     kConnectingQueuePairs,  // the peer's address is not resolved yet
     kSendingReady,
   };
@@ -46,7 +45,6 @@ class Connector {
   // has moved on, false when it has to wait.
   Result<bool> advance();
   Result<bool> make_connection();
-  Result<bool> send_hello();
   Result<bool> await_reply();
   Result<bool> connect_queue_pairs();
   Result<bool> send_ready();
