@@ -5,15 +5,9 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <memory>
-#include <sstream>
 #include <string>
-#include <system_error>
 #include <thread>
-#include <vector>
 
 #include "tests/softhca/loaded_table.h"
 #include "tests/softhca/net_pair.h"
@@ -60,33 +54,6 @@ void in_child(const Body& body) {
   expect_success(start_child(body));
 }
 
-// "S 12 3" of a thread of that name: its state and the ticks of its CPU time; "" if there is none.
-std::string activity_of(const std::string& name) {
-  std::error_code ignored;
-  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task", ignored)) {
-    std::string text;
-    std::getline(std::ifstream(task.path() / "stat"), text);
-    if (text.find("(" + name + ") ") == std::string::npos) continue;
-    std::istringstream fields(text.substr(text.rfind(')') + 1));
-    const std::vector<std::string> field(std::istream_iterator<std::string>(fields), {});
-    return field.size() > 12 ? field[0] + " " + field[11] + " " + field[12] : "";
-  }
-  return "";
-}
-
-// The thread that reads hardware counters allocates memory. A sanitizer's allocator does not
-// survive a fork meanwhile.
-void await_counters_read() {
-  constexpr int kSamples = 5;
-  std::string last;
-  for (int same = 0; same < kSamples;) {
-    usleep(10'000);
-    const std::string now = activity_of("gdr-counters");
-    same = now == last && (now.empty() || now[0] == 'S') ? same + 1 : 0;
-    last = now;
-  }
-}
-
 // A connection of the parent that goes on during everything that a child does.
 struct Fork : ::testing::Test {
   LoadedTable<12> table;
@@ -97,7 +64,6 @@ struct Fork : ::testing::Test {
   void SetUp() override {
     ASSERT_NO_FATAL_FAILURE(pair.connect());
     ASSERT_NO_FATAL_FAILURE(pair.exchange(1));
-    await_counters_read();
   }
   void TearDown() override {
     ASSERT_NO_FATAL_FAILURE(pair.exchange(2));

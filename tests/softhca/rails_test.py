@@ -204,8 +204,6 @@ class Rails(unittest.TestCase):
                 self.assertNotEqual(process.returncode, 0)
                 self.assertRegex(output, rf"NCCL INFO NET/GDR : makeVDevice: .*{reason}")
 
-    # The plugin reads the hardware counters first in a thread of its own, which the fault is not to
-    # come before.
     def test_connection_carries_on_over_its_other_rails(self):
         down = {"kind": "port_down", "device": "mlx5_0", "after_ops": 1000}
         for dev in ("0", "0+1"):

@@ -17,8 +17,8 @@ constexpr char kProbeFailed[] =
 // a flush takes microseconds, a copy milliseconds unless the GPU is busy with something else.
 constexpr std::chrono::seconds kLocalWork{3};
 
-// How long the HCA is waited for to state its addresses. Firmware may not answer.
-constexpr std::chrono::milliseconds kAddressPatience{500};
+// How long an HCA is waited for to state its addresses or its counters. Firmware may not answer.
+constexpr std::chrono::milliseconds kFirmwarePatience{500};
 
 // Why a failure that another rail could have survived ends the connection; "" for other failures.
 std::string no_failover_text(const ConnectionEnd& end, ibv_wc_status status) {
@@ -119,7 +119,7 @@ Code Connection::surface_failure() {
 void Connection::warn_of_changed_addresses() const {
   if (end_.recovers() || link_->peer_gone()) return;
   for (const RailEnd& rail : end_.rails) {
-    (void)end_.watcher->check_address(rail.device(), rail.address()).wait_for(kAddressPatience);
+    (void)end_.watcher->check_address(rail.device(), rail.address()).wait_for(kFirmwarePatience);
   }
 }
 
@@ -127,9 +127,7 @@ void Connection::warn_of_changed_addresses() const {
 void Connection::log_moved_counters() const {
   std::vector<std::string> ports;
   for (const RailEnd& rail : end_.rails) ports.push_back(to_string(rail.device()));
-  for (const std::string& text : end_.watcher->moved_counters().read_now(ports)) {
-    GDR_WARN("%s", text.c_str());
-  }
+  (void)end_.watcher->log_moved_counters(std::move(ports), true).wait_for(kFirmwarePatience);
 }
 
 }  // namespace gdr::transport

@@ -56,13 +56,6 @@ uint64_t moved_by(uint64_t before, uint64_t after) {
 
 }  // namespace
 
-bool has_hardware_counters(const std::string& ibdev_path, int port) {
-  return !ibdev_path.empty() && std::ranges::any_of(kCounterFolders, [&](const char* name) {
-    std::error_code ignored;
-    return fs::is_directory(counter_folder(ibdev_path, port, name), ignored);
-  });
-}
-
 HardwareCounters read_hardware_counters(const std::string& ibdev_path, int port) {
   HardwareCounters counters;
   for (const char* name : kCounterFolders) {

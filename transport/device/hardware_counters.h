@@ -12,11 +12,9 @@ namespace gdr::transport {
 // By name: {"local_ack_timeout_err", 3}.
 using HardwareCounters = std::map<std::string, uint64_t>;
 
-// Whether the kernel has counters of the port. ibdev_path: of the HCA (ibv_device::ibdev_path).
-bool has_hardware_counters(const std::string& ibdev_path, int port);
-
 // Reads <ibdev_path>/ports/<port>/counters and hw_counters, which Linux documents in
-// Documentation/ABI/stable/sysfs-class-infiniband. What cannot be read, or is not a number, is left
+// Documentation/ABI/stable/sysfs-class-infiniband. ibdev_path: of the HCA
+// (ibv_device::ibdev_path). What cannot be read, or is not a number, is left
 // out. For many counters the kernel asks the HCA's firmware, and waits for its answer: a call may
 // block for as long as the driver takes to give a dead HCA up.
 HardwareCounters read_hardware_counters(const std::string& ibdev_path, int port);

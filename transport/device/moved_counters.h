@@ -1,10 +1,9 @@
 // Which hardware counters have moved on the ports that connections use, for the log of what fails.
 #pragma once
 
-#include <functional>
-#include <memory>
+#include <map>
+#include <mutex>
 #include <string>
-#include <vector>
 
 #include "base/clock.h"
 #include "transport/device/hardware_counters.h"
@@ -12,47 +11,31 @@
 
 namespace gdr::transport {
 
-// Reads the counters of each port when a connection first uses it, and again where something has
-// failed. A read may block for as long as the firmware of a dead HCA does not answer, so that a
-// thread of its own makes it, and whoever asks waits for a limited time. The thread is started for
-// the first port that has counters. Thread-safe.
+// Thread-safe. Both calls block for as long as the firmware of an HCA does not answer, with no lock
+// held.
 class MovedCounters {
  public:
-  using Reader = std::function<HardwareCounters(const std::string& ibdev_path, int port)>;
+  explicit MovedCounters(Now now = Clock::now) : now_(std::move(now)) {}
 
-  // How long read_now() and the end of this object wait for a read.
-  static constexpr std::chrono::milliseconds kPatience{300};
-
-  explicit MovedCounters(Reader reader = read_hardware_counters, Now now = Clock::now);
-  // A read that blocks goes on; its result is dropped.
-  ~MovedCounters();
-  MovedCounters(const MovedCounters&) = delete;
-  MovedCounters& operator=(const MovedCounters&) = delete;
-
-  // From here on it counts what moves on the port. Once for each port.
+  // From here on it counts what moves on the port. Only the first call for a port reads.
   void watch(const Device& device);
-
-  // Has the port read soon: "mlx5_0:1". Does not wait.
-  void read_soon(const std::string& port);
-  // What has been found since, for each port that was read: "hardware counters of mlx5_0:1 that
-  // moved in the last 193 s: local_ack_timeout_err +12, packet_seq_err +3". Each movement is
-  // returned once, and a port once a minute. Waits for so long at most for reads that are under
-  // way.
-  std::vector<std::string> take_found(std::chrono::milliseconds patience = {});
-  // Logs them.
-  void log_found(std::chrono::milliseconds patience = {});
-  // Reads the ports and returns the same for them, but each second at most. Waits for kPatience at
-  // most, and returns what is known then.
-  std::vector<std::string> read_now(const std::vector<std::string>& ports);
-  // Whether all reads that were asked for are made.
-  bool is_idle() const;
+  // Returns what has moved on a port, "mlx5_0:1", since it is watched or since the last text:
+  // "hardware counters of mlx5_0:1 that moved in the last 193 s: local_ack_timeout_err +12,
+  // packet_seq_err +3". "" where nothing has, and until `pause` after the last text.
+  std::string take(const std::string& port, Clock::duration pause);
 
  private:
-  struct State;
+  struct Port {
+    std::string ibdev_path;
+    int number;
+    HardwareCounters last;    // at the last text
+    Clock::time_point since;  // of that
+    bool has_text = false;    // since it is watched
+  };
 
-  static void run(const std::shared_ptr<State>& state);
-
-  const std::shared_ptr<State> state_;  // shared with the thread, which may outlive this object
+  const Now now_;
+  std::mutex mutex_;
+  std::map<std::string, Port> ports_;  // guarded by mutex_; no port is ever removed
 };
 
 }  // namespace gdr::transport

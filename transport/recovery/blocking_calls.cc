@@ -6,6 +6,7 @@
 #include <system_error>
 #include <utility>
 
+#include "base/blocked_signals.h"
 #include "base/log.h"
 
 namespace gdr::transport {
@@ -33,6 +34,7 @@ void BlockingCalls::add(std::function<void()> call) {
 
 bool BlockingCalls::start() {
   if (thread_.joinable()) return true;
+  const BlockedSignals blocked;
   try {
     thread_ = std::thread([this] { run(); });
     pthread_setname_np(thread_.native_handle(), thread_name_);

@@ -20,8 +20,8 @@ class BlockingCalls {
   BlockingCalls(const BlockingCalls&) = delete;
   BlockingCalls& operator=(const BlockingCalls&) = delete;
 
-  // Has a call made, after those that were added before. The first one starts the thread, which
-  // inherits the caller's signal mask. Where no thread can be started, makes the call itself.
+  // Has a call made, after those that were added before. The first one starts the thread,
+  // which takes no signals. Where no thread can be started, makes the call itself.
   // Throws what that throws, or std::bad_alloc, with which the call is not made.
   void add(std::function<void()> call);
 

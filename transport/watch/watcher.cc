@@ -104,7 +104,6 @@ void Watcher::remove(const PeerLink* link) {
   if (!links_.remove(*link)) return;
   try {
     rails_.flush();
-    moved_counters_.log_found(MovedCounters::kPatience);
   } catch (const std::bad_alloc&) {
   }
 }
@@ -126,6 +125,21 @@ std::future<void> Watcher::check_address(const Device& device, const wire::RailA
     const bool active = device.hca->port_states().is_active(device.port, Clock::now());
     if (active && !has_address(device, address)) rails_.address_is_former(port, text);
     checked->set_value();
+  });
+  return end;
+}
+
+// Many connections of a port fail at once.
+std::future<void> Watcher::log_moved_counters(std::vector<std::string> ports, bool warns) {
+  const Clock::duration pause = warns ? std::chrono::seconds(1) : std::chrono::seconds(60);
+  const auto logged = std::make_shared<std::promise<void>>();
+  std::future<void> end = logged->get_future();
+  call([this, ports = std::move(ports), warns, pause, logged] {
+    for (const std::string& port : ports) {
+      const std::string text = moved_counters_.take(port, pause);
+      if (!text.empty()) write_line(warns, text);
+    }
+    logged->set_value();
   });
   return end;
 }
@@ -205,9 +219,6 @@ bool Watcher::run_once() {
   if (now >= reopen_port_.deadline()) take_reopened(now);
   if (now >= std::min(next_tick_, next_deadline_)) tick(now);
   if (now >= rails_.deadline()) rails_.on_tick();
-  // Behind the warning of the loss, which waits for those of other connections. One that is due
-  // later waits for the end of a minute.
-  if (rails_.deadline() > now + kTick) moved_counters_.log_found();
   return true;
 }
 
@@ -280,7 +291,8 @@ RecoveryHooks Watcher::recovery_hooks() {
           .rail_returned = std::bind_front(&RailLog::returned, &rails_),
           .rail_late = std::bind_front(&RailLog::late, &rails_),
           .rail_stays_lost = std::bind_front(&RailLog::stays_lost, &rails_),
-          .port_suspected = std::bind_front(&MovedCounters::read_soon, &moved_counters_),
+          .port_suspected =
+              [this](const std::string& port) { (void)log_moved_counters({port}, false); },
           .address_suspected = std::bind_front(&Watcher::check_address, this)};
 }
 
