@@ -118,7 +118,7 @@ def _likely_reason(one, measured):
     return ("it is one of both ports or what is between them",
             "nccl-gdr-burn-in loopback on every machine that took part: where both ports reach "
             "their rate, look at cables, switch ports and congestion: nccl-gdr doctor --check "
-            "port-rate,port-mtu,error-counters,congestion-control")
+            "port-rate,port-mtu,error-counters")
 
 
 def _host_memory_is_fast(one, measured):

@@ -9,7 +9,7 @@ from hardware import Hardware, Switch
 # Displays count as GPUs, so that both NICs are rails.
 _GPUS = "export GDR_TEST_GPU_VENDOR=0x1234"
 _CHECKS = ("rdma-devices", "port-state", "link-layer", "port-rate", "port-mtu",
-           "roce-gids", "ip-subnets", "congestion-control", "error-counters")
+           "roce-gids", "ip-subnets", "error-counters")
 # The limit of locked memory does not count for a process that has this capability, as root does.
 _WITHOUT_IPC_LOCK = "setpriv --bounding-set=-ipc_lock --inh-caps=-ipc_lock"
 

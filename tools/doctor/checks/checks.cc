@@ -218,12 +218,6 @@ const std::vector<Check>& all_checks() {
               "peers send a rail's packets to another NIC, which drops them (ARP flux).",
        .cost = Cost::kHalves,
        .run = run_ip_subnets},
-      {.name = "congestion-control",
-       .looks_at = "ECN and the traffic class of RoCE ports, against NCCL_IB_TC",
-       .why = "Where NCCL's packets are not in the class that NICs and switches keep lossless, "
-              "congestion drops them, and each loss costs retransmissions.",
-       .cost = Cost::kSlows,
-       .run = run_congestion_control},
       {.name = "error-counters",
        .looks_at = "the hardware error counters of each port, twice, a second apart (run it "
                    "under load), or against those of --since",

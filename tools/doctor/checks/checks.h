@@ -39,7 +39,6 @@ Observations run_port_rate(const Host& host);
 Observations run_port_mtu(const Host& host);
 Observations run_roce_gids(const Host& host);
 Observations run_ip_subnets(const Host& host);
-Observations run_congestion_control(const Host& host);
 Observations run_error_counters(const Host& host);
 Observations run_good_machine(const Host& host);
 

@@ -33,7 +33,7 @@ constexpr std::string_view kCable =
     "look at the cable and the transceivers (mlxlink -d HCA -c, or ethtool -m INTERFACE), swap "
     "them";
 constexpr std::string_view kLoss =
-    "look for drops on the switches, and at nccl-gdr doctor --check congestion-control";
+    "look for drops on the switches, and at PFC, ECN and NCCL_IB_TC: docs/roce.md";
 constexpr std::string_view kSlot =
     "reseat the card and its riser or cable, and look at nccl-gdr doctor --check pcie-link";
 constexpr std::string_view kPeer = "look at the peer's log: it may have died";

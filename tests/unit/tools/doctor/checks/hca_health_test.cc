@@ -25,7 +25,7 @@ TEST(ErrorCounters, EachCase_HasItsVerdict) {
         "local_ack_timeout_err 1 (5 in all), out_of_sequence 3 (3 in all) in the last 1 s: "
         "acknowledgements did not arrive, and packets were sent again; packets were lost or "
         "arrived out of order",
-        "congestion-control"},
+        "NCCL_IB_TC"},
        {"end of a job", counters({{"resp_cqe_error", 64}}, {{"resp_cqe_error", 0}}, 1),
         Verdict::kOk},
        {"unknown name", counters({{"new_errors", 1}}, {{"new_errors", 0}}, 1), Verdict::kWarning,
