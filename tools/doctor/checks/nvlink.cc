@@ -53,11 +53,8 @@ int most_of_peers(const Machine& machine, size_t gpu, Count&& count) {
 
 // A link between two GPUs is down at both ends, of which one may be that of a GPU that is whole.
 constexpr char kLookAtLinks[] =
-    "look at nvidia-smi nvlink -s and the kernel's log (Xid 74), reset or replace the GPU, of "
-    "several that have links to each other first the one with the fewest";
-
-constexpr char kLookAtBridge[] =
-    "look at nvidia-smi nvlink -s and the kernel's log (Xid 74), reseat or replace the bridge";
+    "look at nvidia-smi nvlink -s and the kernel's log (Xid 74), reseat a bridge, reset or replace "
+    "the GPU, of several that have links to each other first the one with the fewest";
 
 // The number of NVLinks that a GPU has to another one.
 int links_between(const Gpu& from, const Gpu& to) {
@@ -119,13 +116,11 @@ void check_nvlink_counts(const Machine& machine, size_t gpu, Findings* found) {
     auto count = [kind](const Gpu& one) { return link_counts(one)[kind]; };
     const int own = count(machine.gpus[gpu]), most = most_of_peers(machine, gpu, count);
     if (own < 0 || own >= most || !is_out_of_line(machine, gpu, kind, count)) continue;
-    const bool is_bridged = kind == static_cast<size_t>(NvLink::To::kGpu) &&
-                            machine.gpus.size() > 2 && has_bridged_pairs(machine, gpu);
     found->push_back(
         {FindingKind::kNvlink, Severity::kWarning, gpu_name(machine, gpu),
          fmt::format("{} NVLinks to {}, where {} {}", own == 0 ? "no" : std::to_string(own),
                      kTargets[kind], peers_with(machine, gpu, most, count), most),
-         is_bridged ? kLookAtBridge : kLookAtLinks});
+         kLookAtLinks});
   }
 }
 
