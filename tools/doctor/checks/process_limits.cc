@@ -16,7 +16,6 @@ constexpr uint64_t kLeastMemoryLock = 64 * kMiB;
 // The same for every connection of a process in a job of many nodes.
 constexpr uint64_t kAmpleMemoryLock = 1024 * kMiB;
 constexpr int kCapIpcLock = 14;  // CAP_IPC_LOCK of linux/capability.h
-constexpr char kMemoryLockFile[] = "/etc/security/limits.d/90-nccl-gdr-memlock.conf";
 
 std::string memory_lock_text(uint64_t bytes) {
   return bytes == kNoLimit ? "unlimited" : fmt::format("{} KiB", bytes >> 10);
@@ -49,18 +48,9 @@ std::string memory_lock_fix(const Host& host) {
   if (const std::string service = service_of_process(host); !service.empty()) {
     return fmt::format("set LimitMEMLOCK=infinity for {} (systemctl edit) and restart it", service);
   }
-  return fmt::format(
-      "write \"* - memlock unlimited\" and \"root - memlock unlimited\" to {} and log in again; "
-      "for jobs of a service such as slurmd, set LimitMEMLOCK=infinity in its unit",
-      kMemoryLockFile);
-}
-
-std::vector<std::string> memory_lock_steps(const Host& host) {
-  const bool elsewhere = is_in_container(host) || host.process.in_slurm_job ||
-                         !service_of_process(host).empty() || host.exists(kMemoryLockFile);
-  if (elsewhere) return {};
-  return {fmt::format("printf '* - memlock unlimited\\nroot - memlock unlimited\\n' > {}",
-                      kMemoryLockFile)};
+  return "write \"* - memlock unlimited\" and \"root - memlock unlimited\" to "
+         "/etc/security/limits.d/90-nccl-gdr-memlock.conf and log in again; for jobs of a service "
+         "such as slurmd, set LimitMEMLOCK=infinity in its unit";
 }
 
 Observation judge_memory_lock(const Host& host, const ResourceLimit& limit) {
@@ -85,10 +75,8 @@ Observation judge_memory_lock(const Host& host, const ResourceLimit& limit) {
           ? fmt::format("run \"ulimit -l {}\" in the job's script, which the hard limit allows",
                         limit.hard == kNoLimit ? "unlimited" : std::to_string(limit.hard >> 10))
           : memory_lock_fix(host);
-  std::vector<std::string> steps;
-  if (!is_raised_by_user) steps = memory_lock_steps(host);
-  if (limit.soft < kLeastMemoryLock) return failure("", evidence, fix, steps);
-  return warning("", evidence + ", which large jobs may exceed", fix, steps);
+  if (limit.soft < kLeastMemoryLock) return failure("", evidence, fix);
+  return warning("", evidence + ", which large jobs may exceed", fix);
 }
 
 }  // namespace
