@@ -12,7 +12,7 @@
 #include "tools/inspection/labels.h"
 #include "tools/inspection/read_file.h"
 #include "tools/prediction/rail_agreement.h"
-#include "tools/prediction/release.h"
+#include "tools/prediction/settings.h"
 #include "tools/topo/render.h"
 #include "topology/grouping.h"
 #include "topology/grouping_check.h"

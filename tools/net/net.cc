@@ -22,7 +22,7 @@ std::string describe(abi::ncclResult_t result) {
 
 namespace {
 std::atomic<int>& reported_version() {
-  static std::atomic<int> version{23007};  // kNewestRelease of tools/prediction/release.h
+  static std::atomic<int> version{23007};  // kNewestRelease of tools/prediction/settings.h
   return version;
 }
 }  // namespace

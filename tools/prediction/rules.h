@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "tools/prediction/release.h"
+#include "tools/prediction/settings.h"
 #include "topology/path_class.h"
 
 namespace gdr::topology::nccl {

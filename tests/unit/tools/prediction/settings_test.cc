@@ -1,4 +1,4 @@
-#include "tools/prediction/release.h"
+#include "tools/prediction/settings.h"
 
 #include <gtest/gtest.h>
 
