@@ -197,26 +197,6 @@ TEST(Matrix, EmptyMachine_IsASentenceInPlaceOfTables) {
   EXPECT_THAT(text, HasSubstr("\n  efa_0:1 is an EFA\n"));
 }
 
-// NCCL then uses every device for every GPU, in any number of lines.
-TEST(Matrix, AnyMachine_TablesOfRailsAndGpusFitATerminal) {
-  topology::nccl::Settings all;
-  all.net_devices.kind = topology::nccl::NetDevicesPolicy::Kind::kAll;
-  for (int gpus : {1, 2, 8, 16, 72}) {
-    for (int hcas : {1, 2, 8, 16}) {
-      Machine machine = flat(gpus, hcas);
-      for (Hca& hca : machine.hcas) hca.name = "roce_of_rack_1_" + hca.name;
-      const std::string text = matrix_text(scene_of(machine, all));
-      std::string devices;
-      const size_t start = text.find("\nRails"), end = text.find("\nVerdicts and");
-      for (const std::string& line : lines_of(text.substr(start, end - start))) {
-        EXPECT_LE(line.size(), 100u) << line;
-        devices += line;
-      }
-      for (const Hca& hca : machine.hcas) EXPECT_THAT(devices, HasSubstr(hca.name + ":1"));
-    }
-  }
-}
-
 TEST(Matrix, NameWithControlCharacters_CannotSteerTheTerminal) {
   Machine machine = flat(1, 1);
   machine.hcas[0].name = "\x1b[31mred\n\xff";
