@@ -33,10 +33,10 @@ TEST(Bar1, EachCase_HasItsVerdict) {
                 "BAR1 is 32 GiB, the memory 80 GB by the model's name"},
                {"small, by NVML",
                 [](InspectedHost* made) {
-                  gpus_with("", 0)(made);
                   changed([](Machine* machine) {
                     for (Gpu& gpu : machine->gpus) gpu.bar1_bytes = kGiB / 4;
                   })(made);
+                  for (auto& [bdf, state] : made->host.pci_states) state.largest_bar = 0;
                 },
                 Verdict::kWarning, "", "BAR1 is 0.25 GiB"},
                {"memory unknown", gpus_with("NVIDIA H200", 256 * kGiB), Verdict::kOk, "",
