@@ -65,9 +65,9 @@ TEST_F(DoctorCommandRun, NoDeviceThatTheCheckIsAbout_ExitsWith0) {
   EXPECT_EQ(nlohmann::json::parse(result.out)["exit_status"], 0);
 }
 
-TEST_F(DoctorCommandRun, FolderWithoutAMachine_ExitsWith3) {
+TEST_F(DoctorCommandRun, FolderWithoutAMachine_ExitsWith2) {
   const Printed result = run("");
-  EXPECT_EQ(result.code, 3);
+  EXPECT_EQ(result.code, 2);
   EXPECT_THAT(result.err, HasSubstr("neither proc nor sys"));
 }
 
@@ -79,17 +79,17 @@ TEST_F(DoctorCommandRun, FoldersInPlaceOfFiles_EndNormally) {
   EXPECT_EQ(run("").err, "");
 }
 
-TEST_F(DoctorCommandRun, FolderThatDoesNotExist_ExitsWith3) {
+TEST_F(DoctorCommandRun, FolderThatDoesNotExist_ExitsWith2) {
   const Printed result = run_as_is("--root /does/not/exist");
-  EXPECT_EQ(result.code, 3);
+  EXPECT_EQ(result.code, 2);
   EXPECT_THAT(result.err, HasSubstr("/does/not/exist"));
 }
 
 TEST_F(DoctorCommandRun, WrongUsage_ExitsWith2AndPrintsNothing) {
   for (const char* arguments :
-       {"--check no-such-check", "--json --prometheus", "--no-such-option",
-        "--list --json", "--check memory-lock,wrong", "--fingerprint --check memory-lock",
-        "--all --json", "unexpected"}) {
+       {"--check no-such-check", "--json --prometheus", "--no-such-option", "--list --json",
+        "--check memory-lock,wrong", "--fingerprint --check memory-lock", "--all --json",
+        "unexpected"}) {
     const Printed result = run(arguments);
     EXPECT_EQ(result.code, 2) << arguments;
     EXPECT_EQ(result.out, "") << arguments;
