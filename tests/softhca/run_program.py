@@ -81,4 +81,5 @@ def main():
         sys.exit(f"{left} was left behind")
 
 
-main()
+if __name__ == "__main__":
+    main()
