@@ -143,7 +143,7 @@ CLI::Option* add_forms(DoctorCommand* command, CLI::App* sub) {
           ->delimiter(',');
   CLI::Option_group* forms = sub->add_option_group("Output (one of)");
   forms->require_option(0, 1);
-  forms->add_flag("--json", command->json, "Print JSON (docs/doctor.schema.json)");
+  forms->add_flag("--json", command->json, "Print JSON (docs/doctor.md)");
   forms->add_flag("--all", command->all, "Print every check, not only what is wrong");
   forms->add_flag("--list", command->list, "Print the names of the checks and what they look at");
   forms->add_flag("--prometheus", command->prometheus, "Print metrics for node_exporter");

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Every command that users run: its exit status and what it says where an option or a file is wrong, standard output
-cannot be written, nobody reads it any more, or the user interrupts it; and its help.
+cannot be written, nobody reads it any more, or the user interrupts it; its help, and the keys of its JSON.
 
 usage: commands_test.py BUILD_FOLDER. Prints the table of what was seen.
 """
 
+import collections
 import fcntl
+import json
 import os
 import pathlib
 import pty
@@ -173,6 +175,53 @@ class Commands(unittest.TestCase):
         self.assertRegex(shown, rb"\r\x1b\[Ksending messages of 8 B \(\d+ s\)")
         self.assertTrue(shown.endswith(b"\r\x1b[K"), shown)
         self.assertNotRegex(output, r"\d s\)|\x1b")
+
+
+def listed_keys(page):
+    """{object: its keys} of the tables of a page that name objects as jq does."""
+    keys = collections.defaultdict(set)
+    for objects, names in re.findall(r"^\| (`\..*?) \| (.*?) \|", page.read_text(encoding="utf-8"), re.MULTILINE):
+        for name in re.findall(r"`(.+?)`", objects):
+            keys[name].update(re.findall(r"`(.+?)`", names))
+    return keys
+
+
+def printed_keys(value, name, keys):
+    """Adds the keys of a value, and of what is in it, but for those that are numbers of nodes or names of ports."""
+    if isinstance(value, list):
+        for one in value:
+            printed_keys(one, name + "[]", keys)
+    elif isinstance(value, dict) and not name.endswith((".distances", ".counters")):
+        keys[name or "."].update(value)
+        for key, one in value.items():
+            printed_keys(one, f"{name}.{key}", keys)
+
+
+class Json(unittest.TestCase):
+    """The output of --json has the keys that the pages list, and no other."""
+    maxDiff = None
+
+    def keys_of(self, *runs):
+        keys = collections.defaultdict(set)
+        for words in runs:
+            env = {name: value for name, value in os.environ.items() if not name.startswith("NCCL_")}
+            printed_keys(json.loads(subprocess.run([TOOL, *map(str, words), "--json"], stdout=subprocess.PIPE, check=False,
+                                                   stderr=subprocess.DEVNULL, env=env).stdout), "", keys)
+        return keys
+
+    def test_Topo_OfEveryMachine_HasTheKeysOfItsPage(self):
+        machines = sorted((ROOT / "tests/topologies").rglob("*.xml"))
+        self.assertEqual(self.keys_of(*(["topo", "--from", machine] for machine in machines)),
+                         listed_keys(ROOT / "docs/topo.md"))
+
+    def test_Doctor_OfAnHcaWithoutItsDriver_HasTheKeysOfItsPage(self):
+        with tempfile.TemporaryDirectory() as root:
+            hca = pathlib.Path(root, "sys/bus/pci/devices/0000:3b:00.0")
+            for folder in (hca, *(pathlib.Path(root, name) for name in ("proc", "dev", "sys/class", "sys/module"))):
+                folder.mkdir(parents=True)
+            for name, text in (("vendor", "0x15b3"), ("device", "0x1021"), ("class", "0x020700")):
+                (hca / name).write_text(text + "\n", encoding="ascii")
+            self.assertEqual(self.keys_of(["doctor"], ["doctor", "--root", root]), listed_keys(ROOT / "docs/doctor.md"))
 
 
 if __name__ == "__main__":

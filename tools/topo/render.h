@@ -23,7 +23,7 @@ std::string matrix_text(const topology::PredictedRails& decision,
 // type; keys may be added without that.
 inline constexpr int kJsonSchemaVersion = 2;
 
-// One JSON object, of the form that docs/topo.schema.json describes. It is an interface.
+// One JSON object, of the form that docs/topo.md describes. It is an interface.
 std::string json_text(const topology::PredictedRails& decision,
                       const std::vector<transport::SkippedPort>& not_offered = {});
 

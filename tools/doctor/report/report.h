@@ -45,7 +45,7 @@ Report run_checks(const std::vector<Check>& checks, const Host& host);
 // and reason; then what was not looked at, by what would show it, what is fine, and the numbers.
 // With `all`, every check and every observation.
 std::string to_text(const Report& report, bool all);
-// docs/doctor.schema.json describes it.
+// docs/doctor.md describes it.
 std::string to_json(const Report& report);
 // For node_exporter's textfile collector.
 std::string to_prometheus(const Report& report);

@@ -1,4 +1,3 @@
-// tests/schemas/ holds the output of the tool against docs/doctor.schema.json.
 #include <gmock/gmock.h>
 
 #include <nlohmann/json.hpp>
