@@ -44,7 +44,5 @@ class TopoCommand : public ::testing::Test {
 };
 
 inline constexpr char kMachine[] = "nccl-hgx-4nic.xml";
-inline constexpr char kLinks[] = "count=\"5\"";  // NVLinks of GPU0 to one of four switches
-inline constexpr char kFewerLinks[] = "count=\"4\"";
 
 }  // namespace gdr::tools

@@ -72,11 +72,6 @@ struct ConnectorPeer : testing::Test {
     raw.channel = FrameChannel();
     step_for_a_while();
   }
-  void wait_and_read_hello() {
-    bed.skip(bed.options.connect_retry_pause);
-    read_hello();
-  }
-
   // Steps until the hello is sent, and reads it.
   void read_hello() {
     ASSERT_TRUE(connector->step());

@@ -61,15 +61,6 @@ inline auto with_files(std::map<std::string, std::string> files) {
   return [files](MadeHost* made) { made->write_files(files); };
 }
 
-// The same change on a machine whose /sys is not there.
-template <class Change>
-auto without_sys(Change change) {
-  return [change](MadeHost* made) {
-    change(made);
-    std::filesystem::remove_all(made->host.path("/sys"));
-  };
-}
-
 // What a check sees on the machine, whose topology is judged before.
 inline Observations seen_by(const char* check, Host host) {
   judge_topology(&host);
