@@ -80,7 +80,6 @@ class GpuMemory : public testing::Test {
 
   void TearDown() override {
     fake_.hooks.set_kernel_running(0);
-    fake_.hooks.set_copy_delay_us(0);
     if (sender_ != nullptr) net().close_send(sender_);
     if (receiver_ != nullptr) net().close_recv(receiver_);
     if (listener_ != nullptr) net().close_listen(listener_);

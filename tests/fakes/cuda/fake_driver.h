@@ -17,8 +17,7 @@ struct Hooks {
   // While true, another thread "captures a graph in global mode": calls that fail on a real driver
   // then, made by a thread whose capture mode is not relaxed, abort the process.
   void (*set_capturing)(bool capturing);
-  // How long every copy waits before it starts, in microseconds. The process environment variable
-  // FAKE_CUDA_COPY_DELAY_US sets the initial value.
+  // How long every copy waits before it starts, in microseconds.
   void (*set_copy_delay_us)(unsigned microseconds);
   // From now on every call in the device's context returns `error`, and its streams drop their
   // work.
