@@ -11,7 +11,6 @@ namespace {
 
 std::atomic<bool> g_limited{false};
 std::atomic<size_t> g_allocated{0};
-std::atomic<size_t> g_most{0};
 
 void* allocate(size_t bytes) {
   if (g_limited.load(std::memory_order_relaxed)) {
@@ -37,11 +36,7 @@ AllocationLimit::AllocationLimit() {
   g_allocated = 0;
   g_limited = true;
 }
-AllocationLimit::~AllocationLimit() {
-  g_limited = false;
-  g_most = std::max(g_most.load(), g_allocated.load());
-}
-size_t AllocationLimit::most() { return g_most; }
+AllocationLimit::~AllocationLimit() { g_limited = false; }
 
 }  // namespace gdr::fuzz
 

@@ -16,9 +16,6 @@ class AllocationLimit {
   ~AllocationLimit();
   AllocationLimit(const AllocationLimit&) = delete;
   AllocationLimit& operator=(const AllocationLimit&) = delete;
-
-  // The most that any input allocated so far.
-  static size_t most();
 };
 
 }  // namespace gdr::fuzz
