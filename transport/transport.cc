@@ -1,7 +1,6 @@
 #include "transport/transport.h"
 
 #include <algorithm>
-#include <set>
 #include <span>
 
 #include "base/log.h"
@@ -75,28 +74,8 @@ Transport::SharedConnectionOptions Transport::or_own(SharedConnectionOptions con
                                : SharedConnectionOptions(options_, &options_->connection);
 }
 
-Status Transport::check(const RailChoice& rails) const {
-  std::set<size_t> all;
-  for (const std::vector<size_t>* some : {&rails.active, &rails.standby}) {
-    for (size_t device : *some) {
-      if (device >= devices_.size()) {
-        return fail(Code::kInvalidArgument, "there is no device " + std::to_string(device) +
-                                                "; there are " + std::to_string(devices_.size()));
-      }
-      if (!all.insert(device).second) {
-        return fail(Code::kInvalidArgument,
-                    "a connection cannot have " + to_string(devices_[device]) + " twice");
-      }
-    }
-  }
-  if (!rails.active.empty() && all.size() <= wire::kMaxRails) return {};
-  return fail(Code::kInvalidArgument, "a connection has 1 to " + std::to_string(wire::kMaxRails) +
-                                          " rails, not " + std::to_string(all.size()));
-}
-
 Result<std::unique_ptr<Listener>> Transport::listen(const RailChoice& rails,
                                                     SharedConnectionOptions connection) {
-  if (Status status = check(rails); !status) return forward_error(status);
   return Listener::create(devices_, rails,
                           HandshakeOptions{options_, or_own(std::move(connection))}, watcher_.get(),
                           *handshakes_);
@@ -121,7 +100,6 @@ Result<Connector*> Transport::find_or_start(const RailChoice& rails, wire::Handl
     auto it = connectors_.find(handle->connect_ticket);
     if (it != connectors_.end()) return it->second.get();
   }
-  if (Status status = check(rails); !status) return forward_error(status);
   if (Status status = check_handle(*handle); !status) return forward_error(status);
   const std::span<const wire::Gid> gids(handle->gids.data(), handle->gid_count);
   Result<std::unique_ptr<Connector>> started = Connector::create(

@@ -40,7 +40,8 @@ class Transport {
   // The options of a connection's owner. Null: options().connection.
   using SharedConnectionOptions = std::shared_ptr<const ConnectionOptions>;
 
-  // Listens for one or more senders, on one device or several.
+  // Listens for one or more senders, on one device or several. The devices of a choice exist, are
+  // different, and at most wire::kMaxRails.
   Result<std::unique_ptr<Listener>> listen(const RailChoice& rails,
                                            SharedConnectionOptions connection = nullptr);
   // Connects to the listener that filled the handle, without waiting. Returns null when it is not
@@ -62,7 +63,6 @@ class Transport {
   Transport() = default;
   Result<Connector*> find_or_start(const RailChoice& rails, wire::Handle* handle,
                                    SharedConnectionOptions connection);
-  Status check(const RailChoice& rails) const;
   SharedConnectionOptions or_own(SharedConnectionOptions connection) const;
 
   std::shared_ptr<const TransportOptions> options_;

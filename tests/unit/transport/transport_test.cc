@@ -51,19 +51,6 @@ struct ConnectingTest : TransportTest {
   void begin() { ASSERT_EQ(transport->connect(RailChoice{{0}, {}}, &handle).value(), nullptr); }
 };
 
-TEST_F(TransportTest, DeviceOutOfRange_IsInvalidArgument) {
-  wire::Handle handle{};
-  handle.magic = wire::kMagic;
-  handle.version = wire::kWireVersion;
-  for (size_t device : {2, 1000}) {
-    auto listener = transport->listen(RailChoice{{device}, {}});
-    ASSERT_FALSE(listener);
-    EXPECT_EQ(listener.error().code, Code::kInvalidArgument);
-    EXPECT_TRUE(contains(listener.error().text, std::to_string(device)));
-    EXPECT_FALSE(transport->connect(RailChoice{{device}, {}}, &handle));
-  }
-}
-
 // At once: NCCL's bootstrap would wait for minutes. Those of NCCL's own transports begin with the
 // family of a socket address.
 TEST_F(TransportTest, HandleOfAnotherTransport_IsRefusedAndMakesNothing) {
