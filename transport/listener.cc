@@ -105,9 +105,8 @@ void Listener::write_handle(wire::Handle* handle) const {
     handle->standby_rails = static_cast<uint8_t>(rails_.standby.size());
   }
   if (!options_->subnet_aware_routing) return;
-  for (const wire::Gid& gid : subnet_gids(devices_[rails_.active.front()], options_->connection)) {
-    handle->gids[handle->gid_count++] = gid;
-  }
+  const wire::Gid gid = subnet_gid(devices_[rails_.active.front()], options_->connection);
+  if (!is_null(gid)) handle->gids[handle->gid_count++] = gid;
 }
 
 Result<std::unique_ptr<ReceiveComm>> Listener::accept() {

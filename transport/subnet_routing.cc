@@ -9,12 +9,10 @@ namespace {
 
 bool is_in_subnet_of(const Device& device, std::span<const wire::Gid> peer,
                      const TransportOptions& options) {
-  for (const wire::Gid& own : subnet_gids(device, options.connection)) {
-    for (const wire::Gid& other : peer) {
-      if (is_same_subnet(own, other, options.subnet_prefix_bits)) return true;
-    }
-  }
-  return false;
+  const wire::Gid own = subnet_gid(device, options.connection);
+  return std::ranges::any_of(peer, [&](const wire::Gid& other) {
+    return is_same_subnet(own, other, options.subnet_prefix_bits);
+  });
 }
 
 }  // namespace
@@ -29,13 +27,12 @@ bool is_same_subnet(const wire::Gid& a, const wire::Gid& b, int ipv4_prefix_bits
   return bits % 8 == 0 || ((a[whole] ^ b[whole]) >> (8 - bits % 8)) == 0;
 }
 
-std::vector<wire::Gid> subnet_gids(const Device& device, const ConnectionOptions& options) {
+wire::Gid subnet_gid(const Device& device, const ConnectionOptions& options) {
   const HcaContext& hca = *device.hca;
   Result<PortState> state = query_port_state(hca.api(), hca.context(), device.port);
   if (!state || !state->active || !state->ethernet) return {};
   Result<GidEntry> gid = hca.gids().resolve(device.port, *state, options.gid);
-  if (!gid || is_null(gid->gid)) return {};
-  return {gid->gid};
+  return gid ? gid->gid : wire::Gid{};
 }
 
 size_t choose_device(const std::vector<Device>& devices, size_t given,

@@ -16,10 +16,10 @@ namespace gdr::transport {
 // kind never. As NCCL's net_ib does (connect.cc, gidSameSubnet).
 bool is_same_subnet(const wire::Gid& a, const wire::Gid& b, int ipv4_prefix_bits);
 
-// Returns the GIDs that a RoCE device has at the moment, for the handle of a listener on it: one;
-// none on InfiniBand, whose subnets are connected by routers or not at all, and where it cannot be
+// Returns the GID that a RoCE device has at the moment, for the handle of a listener on it; null on
+// InfiniBand, whose subnets are connected by routers or not at all, and where it cannot be
 // resolved.
-std::vector<wire::Gid> subnet_gids(const Device& device, const ConnectionOptions& options);
+wire::Gid subnet_gid(const Device& device, const ConnectionOptions& options);
 
 // Returns the index of the device that connects to a peer with these GIDs. NCCL was offered every
 // device of the list and chose `given`. Returns `given`, unless the option is set, `given` shares
