@@ -1,6 +1,5 @@
 #include "plugin/config/nccl_conf.h"
 
-#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -9,19 +8,17 @@
 namespace gdr::config {
 namespace {
 
-constexpr size_t kMaxLine = 4095;      // characters; NCCL takes what follows for another line
 constexpr size_t kMaxFile = 16 << 20;  // bytes that are read, to the end of a line
-constexpr size_t kMaxPart = 1023;      // characters of a name or a value; NCCL cuts off the rest
 
 void add_line(std::string line, const ConfPlace& place, Environment* environment,
               ConfPlaces* places) {
   if (!line.empty() && line.back() == '\r') line.pop_back();
   size_t equals = line.find('=');
   if (line.starts_with('#') || equals == std::string::npos) return;
-  std::string name = line.substr(0, std::min(equals, kMaxPart));
+  std::string name = line.substr(0, equals);
   if (!name.starts_with("NCCL_") && !name.starts_with("GDR_NCCL_")) return;
   if (places != nullptr) places->emplace(name, place);
-  environment->emplace(std::move(name), line.substr(equals + 1, kMaxPart));
+  environment->emplace(std::move(name), line.substr(equals + 1));
 }
 
 }  // namespace
@@ -47,9 +44,7 @@ void add_nccl_conf(const std::string& file, Environment* environment, ConfPlaces
   for (std::string line; size < kMaxFile && std::getline(stream, line);) {
     size += line.size() + 1;
     ++place.line;
-    for (size_t at = 0; at < line.size(); at += kMaxLine) {
-      add_line(line.substr(at, kMaxLine), place, environment, places);
-    }
+    add_line(std::move(line), place, environment, places);
   }
 }
 

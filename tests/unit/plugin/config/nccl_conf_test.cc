@@ -53,11 +53,6 @@ TEST_F(NcclConfFile, Places_AreTheFirstLinesAlsoOfVariablesThatTheEnvironmentHas
   EXPECT_EQ(environment.at("NCCL_B"), "0");
 }
 
-TEST_F(NcclConfFile, LongLine_IsCutAsNcclCutsIt) {
-  Environment found = read("NCCL_A=" + std::string(5000, 'x') + "\n");
-  EXPECT_EQ(found.at("NCCL_A").size(), 1023u);
-}
-
 // A pipe, whose text ends as that of a file does.
 TEST(NcclConf, FileThatIsMissingOrNotRegular_AddsNothing) {
   std::array<int, 2> ends = {};
