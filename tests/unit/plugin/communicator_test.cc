@@ -157,21 +157,6 @@ TEST_F(CommunicatorPaths, SeveralCommunicatorsAtOnce_EachHasItsClassOnBothEnds) 
   }
 }
 
-// NCCL_IB_TC, NCCL_IB_SL and NCCL_IB_FIFO_TC.
-TEST_F(CommunicatorPaths, ValuesOfTheUserForTheProcess_ArriveInsteadOfTheCommunicators) {
-  bed.options.connection.traffic_class = 32;
-  bed.options.connection.service_level = 5;
-  bed.options.connection.clear_to_send_traffic_class = 96;
-  auto transport = make_transport();
-  Communicator communicator = make_communicator(transport->options().connection, with_class(106));
-  Paths paths = connect(*transport, communicator, communicator);
-  read(&paths);
-  EXPECT_EQ(paths.data.grh.traffic_class, 32);
-  EXPECT_EQ(paths.data.sl, 5);
-  EXPECT_EQ(paths.clear_to_send.grh.traffic_class, 96);
-  EXPECT_EQ(paths.clear_to_send.sl, 5);
-}
-
 // As NCCL's own back ends do to the context of a network plugin, before a connection and during it.
 TEST_F(CommunicatorPaths, NcclWritesAClassIntoTheContext_ConnectionsKeepTheCommunicators) {
   auto transport = make_transport();

@@ -102,16 +102,6 @@ TEST_F(FrameChannelTest, Receive_FrameOfVersion3_NamesBothVersionsAndTheFix) {
             "nccl-net-gdr on every node");
 }
 
-// What version 3 reads first: it finds a frame of this protocol and of another version.
-TEST_F(FrameChannelTest, Queue_BeginsAsInEveryVersion) {
-  channel_.queue(wire::FrameKind::kReady, nullptr, 0);
-  ASSERT_TRUE(channel_.flush().value());
-  uint8_t bytes[6];
-  ASSERT_EQ(read(raw_.get(), bytes, sizeof(bytes)), ssize_t{sizeof(bytes)});
-  EXPECT_EQ(std::vector<uint8_t>(bytes, bytes + 6),
-            (std::vector<uint8_t>{'G', 'D', 'R', 'G', 8, 0}));
-}
-
 TEST_F(FrameChannelTest, Receive_HeaderOfNoFrame_IsAnError) {
   using wire::FrameKind;
   const wire::FrameHeader headers[] = {
@@ -177,18 +167,6 @@ TEST_F(FrameChannelTest, EndPoint_InvalidCountsAndFieldsThatThisVersionDoesNotKn
   }
 }
 
-TEST_F(FrameChannelTest, EndPoint_FlagsOfThisVersion_AreKept) {
-  wire::EndPoint end = smallest_end();
-  end.flags = wire::kEndFlags;
-  end.qps = 2;
-  end.qp[1] = end.qp[0];
-  end.qp[1].flags = wire::kQpStandby;
-  auto parsed = hello_of(end).end_point();
-  ASSERT_TRUE(parsed.has_value());
-  EXPECT_EQ(parsed->flags, end.flags);
-  EXPECT_EQ(parsed->qp[1].flags, wire::kQpStandby);
-}
-
 TEST_F(FrameChannelTest, EndPoint_StandbyPairsWhereThereCanBeNone_AreRejected) {
   wire::EndPoint end = smallest_end();
   end.flags = wire::kEndRecovers;
@@ -243,18 +221,6 @@ wire::PairStatement down_statement() {
 Frame frame_of(const wire::PairStatement& statement) {
   auto* begin = reinterpret_cast<const uint8_t*>(&statement);
   return Frame{wire::FrameKind::kPair, {begin, begin + sizeof(statement)}};
-}
-
-TEST_F(FrameChannelTest, PairStatement_SentAsAFrame_ArrivesUnchanged) {
-  const wire::PairStatement sent = down_statement();
-  FrameChannel peer(std::move(raw_));
-  peer.queue(wire::FrameKind::kPair, &sent, sizeof(sent));
-  ASSERT_TRUE(peer.flush().value());
-  auto frame = channel_.receive();
-  ASSERT_TRUE(frame.has_value() && frame->has_value());
-  const std::optional<wire::PairStatement> received = (*frame)->pair_statement();
-  ASSERT_TRUE(received.has_value());
-  EXPECT_EQ(std::memcmp(&*received, &sent, sizeof(sent)), 0);
 }
 
 TEST_F(FrameChannelTest, PairStatement_WithFieldsThatThisVersionDoesNotKnow_IsRejected) {
