@@ -17,68 +17,54 @@ namespace gdr::plugin {
 
 // ---- getProperties
 
-// Fills the fields that every version has.
+// Fills the fields that the struct of a version has. nccl_flushes: after each receive, without
+// being asked; GPUDirect over a device that needs that delivers data too early where NCCL does not.
+//
+// regIsGlobal, of v8 and later, stays 0. Where it is 1, NCCL registers a buffer once per device,
+// over a loopback comm of its own, and uses that handle on every other comm of the device
+// (ncclNetRegister in NCCL 2.20's src/register.cc; NCCL 2.30 ignores the field). A handle of this
+// plugin belongs to one connection: it holds keys for that connection's rails.
 template <class Properties>
-void fill_common(const DeviceProperties& device, Properties* props) {
+void fill_properties(const DeviceProperties& device, bool nccl_flushes, Properties* props) {
+  constexpr bool kCanForceFlush = requires { props->forceFlush; };
+  const bool flushes = kCanForceFlush || nccl_flushes;
   *props = Properties{};
   props->name = device.name;
   props->pciPath = device.pci_path;
   props->guid = device.guid;
-  props->ptrSupport = device.pointer_support;
+  props->ptrSupport = device.force_flush && !flushes ? abi::kPtrHost : device.pointer_support;
   props->speed = device.speed_mbps;
   props->port = device.port;
   props->latency = device.latency_us;
   props->maxComms = device.max_comms;
   props->maxRecvs = device.max_recvs;
-}
-
-// Fills those of v7 and later: nothing of the plugin runs on the GPU.
-template <class Properties>
-void fill_no_offload(Properties* props) {
-  props->netDeviceType = abi::kDeviceHost;
-  props->netDeviceVersion = abi::kNetDeviceInvalidVersion;
-}
-
-// Fills those of v9 and later. regIsGlobal, of v8 and later, stays 0. Where it is 1, NCCL registers
-// a buffer once per device, over a loopback comm of its own, and uses that handle on every other
-// comm of the device (ncclNetRegister in NCCL 2.20's src/register.cc; NCCL 2.30 ignores the field).
-// A handle of this plugin belongs to one connection: it holds keys for that connection's rails.
-template <class Properties>
-void fill_sizes(const DeviceProperties& device, Properties* props) {
-  props->forceFlush = device.force_flush ? 1 : 0;
-  // A table has room for as many as its makeVDevice merges.
-  props->vProps.ndevs =
-      std::min(device.part_count, static_cast<int>(std::size(props->vProps.devs)));
-  std::copy_n(device.parts.begin(), props->vProps.ndevs, props->vProps.devs);
-  props->maxP2pBytes = device.max_p2p_bytes;
-  props->maxCollBytes = abi::kAssumedCollBytes;  // the plugin has no collective network
-}
-
-// Returns the pointer support to report. GPUDirect over a device that needs a flush after each
-// receive delivers data too early where NCCL does not flush.
-inline int pointer_support(const DeviceProperties& device, bool nccl_flushes) {
-  return device.force_flush && !nccl_flushes ? abi::kPtrHost : device.pointer_support;
-}
-
-// getProperties of every version: fills the fields that its struct has. With forceFlush, NCCL can
-// be asked to flush.
-template <class Properties>
-abi::ncclResult_t get_properties(int dev, Properties* props) {
-  constexpr bool kCanForceFlush = requires { props->forceFlush; };
-  if (props == nullptr) return invalid_argument("getProperties", "a pointer is null");
-  DeviceProperties device;
-  const abi::ncclResult_t result = properties(dev, &device);
-  if (result != abi::ncclSuccess) return result;
-  device.pointer_support = pointer_support(device, kCanForceFlush || flushes_always());
-  fill_common(device, props);
-  if constexpr (requires { props->netDeviceType; }) fill_no_offload(props);
-  if constexpr (kCanForceFlush) fill_sizes(device, props);
+  if constexpr (requires { props->netDeviceType; }) {
+    props->netDeviceType = abi::kDeviceHost;  // nothing of the plugin runs on the GPU
+    props->netDeviceVersion = abi::kNetDeviceInvalidVersion;
+  }
+  if constexpr (kCanForceFlush) {
+    props->forceFlush = device.force_flush ? 1 : 0;
+    // A table has room for as many as its makeVDevice merges.
+    props->vProps.ndevs =
+        std::min(device.part_count, static_cast<int>(std::size(props->vProps.devs)));
+    std::copy_n(device.parts.begin(), props->vProps.ndevs, props->vProps.devs);
+    props->maxP2pBytes = device.max_p2p_bytes;
+    props->maxCollBytes = abi::kAssumedCollBytes;  // the plugin has no collective network
+  }
   if constexpr (requires { props->maxMultiRequestSize; }) props->maxMultiRequestSize = 1;
   if constexpr (requires { props->railId; }) {
     props->railId = device.rail;
     props->planeId = device.plane;
   }
-  return abi::ncclSuccess;
+}
+
+template <class Properties>
+abi::ncclResult_t get_properties(int dev, Properties* props) {
+  if (props == nullptr) return invalid_argument("getProperties", "a pointer is null");
+  DeviceProperties device;
+  const abi::ncclResult_t result = properties(dev, &device);
+  if (result == abi::ncclSuccess) fill_properties(device, flushes_always(), props);
+  return result;
 }
 
 // makeVDevice, of v9 and later.

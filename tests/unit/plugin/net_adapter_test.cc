@@ -23,31 +23,36 @@ DeviceProperties device_properties() {
   return device;
 }
 
-TEST(FillSizes, MergedDevice_NamesAsManyPartsAsTheTableHasRoomFor) {
+TEST(FillProperties, MergedDevice_NamesAsManyPartsAsTheTableHasRoomFor) {
   DeviceProperties device = device_properties();
   device.part_count = 6;
   device.parts = {7, 0, 3, 1, 9, 8};
-  abi::ncclNetProperties_v12_t newest{};
-  fill_sizes(device, &newest);
+  abi::ncclNetProperties_v12_t newest;
+  fill_properties(device, false, &newest);
   EXPECT_EQ(newest.vProps.ndevs, 6);
   EXPECT_THAT(std::span(newest.vProps.devs, 6), testing::ElementsAre(7, 0, 3, 1, 9, 8));
-  abi::ncclNetProperties_v9_t older{};
-  fill_sizes(device, &older);
+  abi::ncclNetProperties_v9_t older;
+  fill_properties(device, false, &older);
   EXPECT_EQ(older.vProps.ndevs, 4);
   EXPECT_EQ(older.vProps.devs[3], 1);
 }
 
 // Data Direct needs the flush after each receive, and is without GPU memory where NCCL does not do
 // that.
-TEST(FillSizes, DeviceThatNeedsTheFlush_AsksForItOrHasNoGpuMemory) {
+TEST(FillProperties, DeviceThatNeedsTheFlush_AsksForItOrHasNoGpuMemory) {
   DeviceProperties device = device_properties();
-  EXPECT_EQ(pointer_support(device, /*nccl_flushes=*/false), 7);
+  abi::ncclNetProperties_v8_t cannot_ask;
+  fill_properties(device, /*nccl_flushes=*/false, &cannot_ask);
+  EXPECT_EQ(cannot_ask.ptrSupport, 7);
   device.force_flush = true;
-  abi::ncclNetProperties_v9_t props{};
-  fill_sizes(device, &props);
-  EXPECT_EQ(props.forceFlush, 1);
-  EXPECT_EQ(pointer_support(device, /*nccl_flushes=*/false), abi::kPtrHost);
-  EXPECT_EQ(pointer_support(device, /*nccl_flushes=*/true), 7);
+  fill_properties(device, /*nccl_flushes=*/false, &cannot_ask);
+  EXPECT_EQ(cannot_ask.ptrSupport, abi::kPtrHost);
+  fill_properties(device, /*nccl_flushes=*/true, &cannot_ask);
+  EXPECT_EQ(cannot_ask.ptrSupport, 7);
+  abi::ncclNetProperties_v9_t asks;
+  fill_properties(device, /*nccl_flushes=*/false, &asks);
+  EXPECT_EQ(asks.forceFlush, 1);
+  EXPECT_EQ(asks.ptrSupport, 7);
 }
 
 // The data path of every version, over two comms in one process.
