@@ -19,6 +19,7 @@ namespace gdr::config {
 // One field for each row of options.def, which documents its meaning, unit and range. A field is
 // always within its row's range. Example: options.ack_timeout is NCCL_IB_TIMEOUT, 20 by default.
 struct Options {
+#define GDR_GROUP(...)
 #define GDR_INTEGER(field, name, fallback, ...) int field = fallback;
 #define GDR_BOOLEAN(field, name, fallback, ...) bool field = fallback;
 #define GDR_FAMILY(field, name, fallback, ...) int field = fallback;
