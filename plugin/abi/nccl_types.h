@@ -1,7 +1,9 @@
 // Types and constants that all versions of NCCL's network table share, with the limits of the
-// contract. Written for this project after NCCL's plugins/net/example/nccl/*.h and
-// src/include/plugin/nccl_net.h; names and values are NCCL's. Builds that name NCCL's sources
-// (NCCL_SOURCE_DIR) check the layouts against them in check_against_nccl.cc.
+// contract. NCCL looks a version up by the name ncclNetPlugin_v<N>; net_v<N>.h has its layout, and
+// plugin/net.h says what each call means. Written for this project after NCCL's
+// plugins/net/example/nccl/*.h and src/include/plugin/nccl_net.h; names and values are NCCL's.
+// Builds that name NCCL's sources (NCCL_SOURCE_DIR) check the layouts against them in
+// check_against_nccl.cc.
 #pragma once
 
 #include <cstddef>

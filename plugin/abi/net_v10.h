@@ -1,7 +1,5 @@
-// Version 10 of NCCL's network table, which NCCL 2.26 and later look up by the name
-// ncclNetPlugin_v10. New: the communicator's traffic class, and events for NCCL's profiler. Layout:
-// NCCL's plugins/net/example/nccl/net_v10.h, see nccl_types.h. What each call means is documented
-// in plugin/net.h.
+// ncclNetPlugin_v10, of NCCL 2.26 and later. New: the communicator's traffic class, and
+// events for NCCL's profiler. See nccl_types.h.
 #pragma once
 
 #include "plugin/abi/net_v9.h"

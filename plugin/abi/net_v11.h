@@ -1,7 +1,5 @@
-// Version 11 of NCCL's network table, which NCCL 2.28 and later look up by the name
-// ncclNetPlugin_v11. New: a context for each communicator, finalize, setNetAttr. Layout: NCCL's
-// plugins/net/example/nccl/net_v11.h, see nccl_types.h. What each call means is documented in
-// plugin/net.h.
+// ncclNetPlugin_v11, of NCCL 2.28 and later. New: a context for each communicator,
+// finalize, setNetAttr. See nccl_types.h.
 #pragma once
 
 #include "plugin/abi/net_v10.h"

@@ -1,7 +1,5 @@
-// Version 12 of NCCL's network table, which NCCL 2.30 and later look up by the name
-// ncclNetPlugin_v12. New: rails and planes, and up to 8 devices in a virtual one. Layout: NCCL's
-// plugins/net/example/nccl/net_v12.h, see nccl_types.h. What each call means is documented in
-// plugin/net.h.
+// ncclNetPlugin_v12, of NCCL 2.30 and later. New: rails and planes, and up to 8 devices
+// in a virtual one. See nccl_types.h.
 #pragma once
 
 #include "plugin/abi/net_v11.h"

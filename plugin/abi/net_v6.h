@@ -1,7 +1,5 @@
-// Version 6 of NCCL's network table, which NCCL 2.13 and later look up by the name
-// ncclNetPlugin_v6. The sizes of messages and of regMr are ints. Layout: NCCL's
-// plugins/net/example/nccl/net_v6.h, see nccl_types.h. What each call means is documented in
-// plugin/net.h.
+// ncclNetPlugin_v6, of NCCL 2.13 and later. The sizes of messages and of regMr are ints. See
+// nccl_types.h.
 #pragma once
 
 #include "plugin/abi/nccl_types.h"

@@ -1,6 +1,4 @@
-// Version 7 of NCCL's network table, which NCCL 2.19 and later look up by the name
-// ncclNetPlugin_v7. New: device offload. Layout: NCCL's plugins/net/example/nccl/net_v7.h, see
-// nccl_types.h. What each call means is documented in plugin/net.h.
+// ncclNetPlugin_v7, of NCCL 2.19 and later. New: device offload. See nccl_types.h.
 #pragma once
 
 #include "plugin/abi/nccl_types.h"

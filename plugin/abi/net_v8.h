@@ -1,7 +1,5 @@
-// Version 8 of NCCL's network table, which NCCL 2.20 and later look up by the name
-// ncclNetPlugin_v8. New: registrations above 2 GiB, and those of a whole device. Layout: NCCL's
-// plugins/net/example/nccl/net_v8.h, see nccl_types.h. What each call means is documented in
-// plugin/net.h.
+// ncclNetPlugin_v8, of NCCL 2.20 and later. New: registrations above 2 GiB, and those of
+// a whole device. See nccl_types.h.
 #pragma once
 
 #include "plugin/abi/net_v7.h"

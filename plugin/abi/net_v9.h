@@ -1,7 +1,5 @@
-// Version 9 of NCCL's network table, which NCCL 2.24 and later look up by the name
-// ncclNetPlugin_v9. New: messages above 2 GiB, forced flushes, virtual devices. Layout: NCCL's
-// plugins/net/example/nccl/net_v9.h, see nccl_types.h. What each call means is documented in
-// plugin/net.h.
+// ncclNetPlugin_v9, of NCCL 2.24 and later. New: messages above 2 GiB, forced flushes,
+// virtual devices. See nccl_types.h.
 #pragma once
 
 #include "plugin/abi/net_v8.h"
