@@ -192,16 +192,6 @@ bool is_of_parent(const Object* object) {
   return object != nullptr && !object->belongs_to_this_process();
 }
 
-// Logs by which paths GPU memory was registered, when a comm closes and the counts have changed.
-void log_registrations() {
-  Plugin& state = plugin();
-  std::string counts = state.transport->registrar().counts_text();
-  std::lock_guard lock(state.counts_mutex);
-  if (counts == state.logged_counts) return;
-  state.logged_counts = counts;
-  GDR_INFO(log::kInit | log::kNet, "registrations of GPU memory: %s", counts.c_str());
-}
-
 // The process may end once NCCL has closed its last connection.
 void write_last_stats() {
   Plugin& state = plugin();
@@ -215,7 +205,6 @@ ncclResult_t close_comm(const char* call, void* closed) {
     if (is_of_parent(comm.get())) {
       (void)comm.release();
     } else if (comm != nullptr) {
-      log_registrations();
       comm.reset();
       write_last_stats();
     }

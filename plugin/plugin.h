@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
@@ -32,9 +31,6 @@ struct Plugin {
   std::vector<std::string> failover;         // the same for the log
   OpenCommunicators communicators;
   std::unique_ptr<RailWarnings> warnings;  // null if `transport` is null
-
-  std::mutex counts_mutex;    // guards logged_counts
-  std::string logged_counts;  // of registrations, as last logged
 
   std::unique_ptr<StatsWriter> stats;  // null without GDR_NCCL_STATS_DIR; reads `transport`
 };

@@ -135,19 +135,6 @@ std::map<std::string, RegistrationCounts> Registrar::counts() const {
   return counts_;
 }
 
-std::string Registrar::counts_text() const {
-  std::array<uint64_t, kRegistrationPathCount> counts{};
-  {
-    std::lock_guard lock(mutex_);  // without a copy: comms close where there is no memory, too
-    for (const auto& [hca, of_hca] : counts_) {
-      for (size_t path = 0; path < counts.size(); ++path) counts[path] += of_hca.gpu[path];
-    }
-  }
-  if (counts == std::array<uint64_t, kRegistrationPathCount>{}) return "";
-  return std::to_string(counts[0]) + " by " + name_of(RegistrationPath::kDmaBuf) + ", " +
-         std::to_string(counts[1]) + " by " + name_of(RegistrationPath::kPeermem);
-}
-
 bool Registrar::log_once(const std::string& what) {
   std::lock_guard lock(mutex_);
   return logged_.insert(what).second;

@@ -62,10 +62,7 @@ class Registrar {
   Result<std::unique_ptr<MemoryHandle>> register_memory(const RegistrationScope& scope,
                                                         const MemoryRegion& region);
 
-  // Returns how many regions of GPU memory were registered by each path so far, as
-  // "120 by dma-buf, 0 by nvidia-peermem"; "" before the first.
-  std::string counts_text() const;
-  // The same for each HCA, by its name; and host memory.
+  // Returns how many regions were registered so far on each HCA, by its name.
   std::map<std::string, RegistrationCounts> counts() const;
 
  private:
