@@ -23,7 +23,7 @@ Status resolve(const Library& library, const char* name, const char* version, Fu
   slot = reinterpret_cast<Function*>(dlvsym(library.handle, name, version));
   if (slot != nullptr) return {};
   return fail(Code::kUnsupported, library.name + " has no " + name + "@" + version +
-                                      ". Fix: install rdma-core's libibverbs, and let "
+                                      ". Fix: install libibverbs of rdma-core 32 or newer, and let "
                                       "NCCL_IBVERBS_LIB be unset or name that");
 }
 
@@ -36,7 +36,7 @@ Status resolve_required(const Library& lib, Api& api) {
       resolve(lib, "ibv_open_device", kV1, api.open_device),
       resolve(lib, "ibv_close_device", kV1, api.close_device),
       resolve(lib, "ibv_query_device", kV1, api.query_device),
-      resolve(lib, "ibv_query_gid", kV1, api.query_gid),
+      resolve(lib, "_ibv_query_gid_ex", "IBVERBS_1.11", api.query_gid_ex),
       resolve(lib, "ibv_get_async_event", kV1, api.get_async_event),
       resolve(lib, "ibv_ack_async_event", kV1, api.ack_async_event),
       resolve(lib, "ibv_event_type_str", kV1, api.event_type_str),
@@ -64,8 +64,6 @@ void resolve_optional(const Library& lib, Api& api) {
   (void)resolve(lib, "ibv_reg_mr_iova2", "IBVERBS_1.8", api.reg_mr_iova2);
   (void)resolve(lib, "ibv_set_ece", "IBVERBS_1.10", api.set_ece);
   (void)resolve(lib, "ibv_query_ece", "IBVERBS_1.10", api.query_ece);
-  (void)resolve(lib, "_ibv_query_gid_ex", "IBVERBS_1.11", api.query_gid_ex);
-  (void)resolve(lib, "_ibv_query_gid_table", "IBVERBS_1.11", api.query_gid_table);
   (void)resolve(lib, "ibv_reg_dmabuf_mr", "IBVERBS_1.12", api.reg_dmabuf_mr);
   (void)resolve(lib, "ibv_query_port_speed", "IBVERBS_1.16", api.query_port_speed);
 }

@@ -19,7 +19,8 @@ namespace gdr::verbs {
 
 // The member reg_mr is ibv_reg_mr and so on, with verbs.h's prototypes and results.
 struct Api {
-  // Symbol version IBVERBS_1.1, present in every rdma-core. Never null once loaded.
+  // Symbol version IBVERBS_1.1, present in every rdma-core, but for query_gid_ex, which has
+  // IBVERBS_1.11 (rdma-core 32). Never null once loaded.
   ibv_device** (*get_device_list)(int* count) = nullptr;
   void (*free_device_list)(ibv_device** list) = nullptr;
   const char* (*get_device_name)(ibv_device* device) = nullptr;
@@ -29,7 +30,8 @@ struct Api {
   // Both of port_queries.h, which also has what they fill.
   int (*query_port)(ibv_context* context, uint8_t port, ibv_port_attr* attr) = nullptr;
   int (*query_active_speed_ex)(ibv_context* context, uint8_t port, uint32_t* code) = nullptr;
-  int (*query_gid)(ibv_context* context, uint8_t port, int index, ibv_gid* gid) = nullptr;
+  int (*query_gid_ex)(ibv_context* context, uint32_t port, uint32_t index, ibv_gid_entry* entry,
+                      uint32_t flags, size_t entry_bytes) = nullptr;
   int (*get_async_event)(ibv_context* context, ibv_async_event* event) = nullptr;
   void (*ack_async_event)(ibv_async_event* event) = nullptr;
   const char* (*event_type_str)(ibv_event_type type) = nullptr;
@@ -50,10 +52,6 @@ struct Api {
                           unsigned access) = nullptr;    // IBVERBS_1.8
   int (*set_ece)(ibv_qp* qp, ibv_ece* ece) = nullptr;    // IBVERBS_1.10
   int (*query_ece)(ibv_qp* qp, ibv_ece* ece) = nullptr;  // IBVERBS_1.10
-  int (*query_gid_ex)(ibv_context* context, uint32_t port, uint32_t index, ibv_gid_entry* entry,
-                      uint32_t flags, size_t entry_bytes) = nullptr;  // IBVERBS_1.11
-  ssize_t (*query_gid_table)(ibv_context* context, ibv_gid_entry* entries, size_t room,
-                             uint32_t flags, size_t entry_bytes) = nullptr;  // IBVERBS_1.11
   ibv_mr* (*reg_dmabuf_mr)(ibv_pd* pd, uint64_t offset, size_t bytes, uint64_t iova, int fd,
                            int access) = nullptr;  // IBVERBS_1.12
   // The effective speed, in units of 100 Mb/s: of all ports together where they are bonded.

@@ -1,7 +1,7 @@
 // The GID tables of an HCA's ports. A table of mlx5 has 256 entries, and reading one costs a system
-// call for each entry on older libraries and several files in sysfs on older kernels; it changes
-// only with the addresses of the port's network interface. So it is read once, and again after an
-// event that may have changed it.
+// call for each entry, and several files in sysfs on older kernels; it changes only with the
+// addresses of the port's network interface. So it is read once, and again after an event that may
+// have changed it.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 #include "base/result.h"
@@ -22,9 +23,8 @@ namespace gdr::transport {
 // Thread-safe: connections are set up in several threads, while the watcher reports events.
 class GidCache {
  public:
-  // Neither is owned; `ports` is the HCA's number of ports.
-  GidCache(const verbs::Api& api, ibv_context* context, int ports)
-      : api_(api), context_(context), ports_(ports) {}
+  // Neither is owned.
+  GidCache(const verbs::Api& api, ibv_context* context) : api_(api), context_(context) {}
 
   // Returns the GID to use on a port, whose present state is `state`: select_gid() on RoCE,
   // select_infiniband_gid() else. Call it for every connection: entries move within the table when
@@ -50,12 +50,10 @@ class GidCache {
 
   const std::vector<GidEntry>& read_again(int port, const PortState& state);
   std::vector<GidEntry> read(int port, const PortState& state) const;
-  bool read_whole(int port, const PortState& state, std::vector<GidEntry>* entries) const;
   bool is_unchanged(int port, const GidEntry& known) const;
 
   const verbs::Api& api_;
   ibv_context* context_;
-  int ports_;
   std::atomic<uint64_t> generation_{0};  // how often drop() was called
   std::mutex mutex_;
   std::map<int, Table> tables_;  // by port; guarded by mutex_

@@ -153,7 +153,7 @@ Status HcaContext::query(DataDirect data_direct) {
   }
   registrations_ =
       std::make_unique<RegistrationCache>(*api_, pd_.get(), name_, !data_direct_path_.empty());
-  gids_ = std::make_unique<GidCache>(*api_, context_.get(), port_count_);
+  gids_ = std::make_unique<GidCache>(*api_, context_.get());
   port_states_ = std::make_unique<PortStates>(*api_, context_.get());
   return {};
 }

@@ -218,9 +218,8 @@ class FakeVerbs {
   std::vector<ibv_qp_state> ece_set_in(uint32_t qp_num) const;
   // Leaves the two functions of ECE away, as a verbs library before IBVERBS_1.10.
   void remove_ece();
-  // Since the start: queries of one GID and of whole tables, registrations with Data Direct.
+  // Since the start: queries of GIDs, registrations with Data Direct.
   int gid_queries() const { return copy_of(gid_queries_); }
-  int gid_table_queries() const { return copy_of(gid_table_queries_); }
   int data_direct_mrs() const { return copy_of(data_direct_mrs_); }
   LiveObjects live() const { return copy_of(live_); }
 
@@ -281,7 +280,6 @@ class FakeVerbs {
   std::vector<Posted> posted_;
   size_t doorbells_ = 0;
   int gid_queries_ = 0;
-  int gid_table_queries_ = 0;
   int data_direct_mrs_ = 0;
 };
 

@@ -242,7 +242,7 @@ struct Entry {
     const HcaConfig& config = static_cast<Context*>(raw)->hca->config;
     if (number < 1 || number > config.ports.size()) return EINVAL;
     const Port& port = config.ports[number - 1];
-    if (index >= port.gids.size()) return ENODATA;
+    if (index >= port.gids.size() || port.gids[index].raw == Gid{}.raw) return ENODATA;
     *entry = {};
     std::copy(port.gids[index].raw.begin(), port.gids[index].raw.end(), entry->gid.raw);
     entry->gid_index = index;
@@ -250,31 +250,6 @@ struct Entry {
     entry->gid_type = port.gids[index].type;
     return 0;
   }
-  // Leaves out the entries that are all zeros, as the kernel does.
-  static ssize_t query_gid_table(ibv_context* raw, ibv_gid_entry* entries, size_t room, uint32_t,
-                                 size_t) {
-    FakeVerbs& fabric = fabric_of(raw);
-    std::lock_guard lock(fabric.mutex_);
-    ++fabric.gid_table_queries_;
-    const HcaConfig& config = static_cast<Context*>(raw)->hca->config;
-    size_t count = 0;
-    for (uint32_t port = 1; port <= config.ports.size(); ++port) {
-      for (uint32_t index = 0; index < config.ports[port - 1].gids.size(); ++index) {
-        if (config.ports[port - 1].gids[index].raw == Gid{}.raw) continue;
-        if (count == room) return -EINVAL;
-        query_gid_ex(raw, port, index, &entries[count++], 0, sizeof(ibv_gid_entry));
-        --fabric.gid_queries_;
-      }
-    }
-    return static_cast<ssize_t>(count);
-  }
-  static int query_gid(ibv_context* context, uint8_t port, int index, ibv_gid* gid) {
-    ibv_gid_entry entry;
-    int err = query_gid_ex(context, port, static_cast<uint32_t>(index), &entry, 0, sizeof(entry));
-    if (err == 0) *gid = entry.gid;
-    return err;
-  }
-
   // Without the lock: the pipe is all that it touches, and a reader may be another thread.
   static int get_async_event(ibv_context* context, ibv_async_event* event) {
     return read(context->async_fd, event, sizeof(*event)) == sizeof(*event) ? 0 : -1;
@@ -483,9 +458,7 @@ struct Entry {
     api.query_port = query_port;
     api.query_active_speed_ex = query_active_speed_ex;
     api.query_port_speed = query_port_speed;
-    api.query_gid = query_gid;
     api.query_gid_ex = query_gid_ex;
-    api.query_gid_table = query_gid_table;
     api.get_async_event = get_async_event;
     api.ack_async_event = ack_async_event;
     api.event_type_str = event_type_str;
