@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <memory>
 #include <vector>
 
@@ -26,7 +25,7 @@ enum : uint8_t {
 // peer which names memory beside that of a buffer must not find other objects there.
 struct PageBuffer {
   PageBuffer(const transport::Comm& comm, const transport::MemoryOptions& options, size_t bytes)
-      : data(static_cast<char*>(transport::allocate_pages(bytes))) {
+      : data(transport::map_pages<char>(bytes)) {
     const transport::MemoryRegion region{reinterpret_cast<uintptr_t>(data.get()), bytes, false};
     transport::Registrar registrar(transport::shared(options));
     memory = registrar.register_memory(comm.connection().registration_scope(), region).value();
@@ -35,10 +34,7 @@ struct PageBuffer {
     return {data.get(), bytes, tag, memory.get()};
   }
 
-  struct Free {
-    void operator()(char* pages) const { std::free(pages); }
-  };
-  std::unique_ptr<char, Free> data;
+  transport::Pages<char> data;
   std::unique_ptr<transport::MemoryHandle> memory;
 };
 

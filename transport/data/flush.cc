@@ -13,13 +13,15 @@ Result<Flush> Flush::create(const RailEnd& end, uint32_t rail, int depth) {
 
 Status Flush::make(const RailEnd& end) {
   const HcaContext& hca = *end.device().hca;
-  Result<RegisteredBlock<uint64_t>> target = RegisteredBlock<uint64_t>::create(hca);
-  if (!target) return forward_error(target);
+  Pages<uint64_t> target = map_pages<uint64_t>(sizeof(uint64_t));
+  Result<verbs::UniqueMr> mr = register_block(hca, target.get(), sizeof(uint64_t));
+  if (!mr) return forward_error(mr);
   Result<QueuePair> pair = create_queue_pair(end.device(), end.cq(), QueueDepths{depth_, 1, 0});
   if (!pair) return forward_error(pair);
   pair->rail = rail();
   pair_ = std::move(*pair);
-  target_ = std::move(*target);
+  target_mr_ = std::move(*mr);
+  target_ = std::move(target);
   return {};
 }
 
@@ -65,7 +67,7 @@ Status Flush::reconnect(const RailEnd& end, ServiceClass service,
 }
 
 int Flush::post(const void* address, const MemoryHandle& memory, uint64_t wr_id) {
-  ibv_sge sge{reinterpret_cast<uint64_t>(target_.get()), 1, target_.lkey()};
+  ibv_sge sge{reinterpret_cast<uint64_t>(target_.get()), 1, target_mr_->lkey};
   ibv_send_wr wr{};
   wr.wr_id = wr_id;
   wr.sg_list = &sge;

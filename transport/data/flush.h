@@ -50,8 +50,9 @@ class Flush {
                                               const ConnectionOptions& options) const;
 
   int depth_;
-  RegisteredBlock<uint64_t> target_;
-  QueuePair pair_;  // destroyed before target_
+  Pages<uint64_t> target_;
+  verbs::UniqueMr target_mr_;  // destroyed before target_
+  QueuePair pair_;             // destroyed before both
 };
 
 }  // namespace gdr::transport

@@ -12,7 +12,6 @@
 #include "transport/device/data_direct.h"
 #include "transport/device/gid_cache.h"
 #include "transport/device/hca_filter.h"
-#include "transport/device/page_pool.h"
 #include "transport/device/peermem.h"
 #include "transport/device/port.h"
 #include "transport/device/port_states.h"
@@ -54,8 +53,6 @@ class HcaContext {
   RegistrationCache& registrations() const { return *registrations_; }
   GidCache& gids() const { return *gids_; }
   PortStates& port_states() const { return *port_states_; }
-  // For what the transport registers for itself. Blocks of it may be registered on other HCAs, too.
-  PagePool& pages() const { return *pages_; }
 
   // Takes note of an asynchronous event of this HCA. Thread-safe.
   void on_event(ibv_event_type type) const;
@@ -84,8 +81,7 @@ class HcaContext {
   std::unique_ptr<RegistrationCache> registrations_;
   std::unique_ptr<GidCache> gids_;
   std::unique_ptr<PortStates> port_states_;
-  std::shared_ptr<PagePool> pages_ = PagePool::create();  // shared with its blocks
-  mutable std::atomic<bool> fatal_{false};                // IBV_EVENT_DEVICE_FATAL was reported
+  mutable std::atomic<bool> fatal_{false};  // IBV_EVENT_DEVICE_FATAL was reported
 };
 
 // How NCCL can hand GPU memory to an HCA.

@@ -10,7 +10,7 @@ Result<RailTables> RailTables::create(const RailSet& rails, bool statements, siz
   const size_t pairs = rails.pair_count() * sizeof(wire::PairStatements);
   const size_t bytes =
       statements ? offsetof(wire::Tables, pairs) + pairs : offsetof(wire::Tables, scratch);
-  tables.memory_ = rails[0].device().hca->pages().allocate<wire::Tables>(bytes);
+  tables.memory_ = map_pages<wire::Tables>(bytes);
   for (size_t rail = 0; rail < rails.size(); ++rail) {
     Result<verbs::UniqueMr> mr =
         register_block(*rails[rail].device().hca, tables.memory_.get(), bytes);

@@ -46,7 +46,7 @@ class RailTables {
   }
 
  private:
-  PagePool::Pointer<wire::Tables> memory_;
+  Pages<wire::Tables> memory_;
   std::array<uint32_t, wire::kMaxRails> lkeys_{};
   std::vector<verbs::UniqueMr> registrations_;  // by rail; destroyed before memory_
 };

@@ -83,7 +83,7 @@ RoomOn RoomMaker::make_room(const HcaContext& hca, const std::string& lack, bool
 Status RoomMaker::check_spare_memory(const HcaContext& hca, const ConnectionOptions& options) {
   const size_t bytes = options.spare_memory;
   if (bytes == 0 || memory_suffices_.fetch_sub(1) > 0) return {};
-  const auto memory = hca.pages().allocate<std::byte>(bytes);
+  const auto memory = map_pages<std::byte>(bytes);
   const Result<verbs::UniqueMr> registered = register_block(hca, memory.get(), bytes);
   if (!registered && registered.error().sys_errno == ENOMEM) {
     return fail_making(hca,
