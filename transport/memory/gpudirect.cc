@@ -51,7 +51,7 @@ Result<DirectRegistration> register_direct(const HcaContext& hca, const MemoryRe
   int error = 0;
   for (RegistrationPath path : {RegistrationPath::kDmaBuf, RegistrationPath::kPeermem}) {
     if (!allowed.includes(path)) {
-      failures.push_back(disabled_by_user(path).finding);
+      failures.push_back(disabled_by_user(path));
       continue;
     }
     Attempt attempt{.path = path, .bytes = region.bytes};
@@ -60,7 +60,7 @@ Result<DirectRegistration> register_direct(const HcaContext& hca, const MemoryRe
                              : register_by_address(hca, region, ordering);
     if (mr) return DirectRegistration{*mr, path};
     attempt.error = error = mr.error().sys_errno;
-    failures.push_back(explain(attempt, read_system_facts(hca, gpu)).finding);
+    failures.push_back(explain(attempt, read_system_facts(hca, gpu)));
   }
   return fail(Code::kSystem, joined_text(failures, kHostBuffers), error);
 }
@@ -78,7 +78,7 @@ std::string why_not_direct(const HcaContext& hca, const RegistrationPaths& allow
   Findings failures;
   for (const Attempt& attempt : attempts) {
     const bool tried = allowed.includes(attempt.path);
-    failures.push_back((tried ? explain(attempt, facts) : disabled_by_user(attempt.path)).finding);
+    failures.push_back(tried ? explain(attempt, facts) : disabled_by_user(attempt.path));
   }
   return joined_text(failures);
 }
