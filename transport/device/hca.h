@@ -14,7 +14,6 @@
 #include "transport/device/hca_filter.h"
 #include "transport/device/peermem.h"
 #include "transport/device/port.h"
-#include "transport/device/port_states.h"
 #include "transport/device/registration_cache.h"
 #include "transport/device/registration_paths.h"
 

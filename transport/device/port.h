@@ -1,9 +1,13 @@
-// A port of an HCA and its state.
+// A port of an HCA and its state, and whether ports are active, as the last query showed.
 #pragma once
 
 #include <infiniband/verbs.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <map>
+#include <mutex>
 #include <string>
 
 #include "base/result.h"
@@ -31,5 +35,37 @@ struct PortState {
 
 // Queries port number `port`, which counts from 1. kSystem if the query fails.
 Result<PortState> query_port_state(const verbs::Api& api, ibv_context* context, int port);
+
+// Whether the ports of an HCA are active. Each query is a command to the firmware, and all
+// connections of a process over a port want to know at the same time when it is down: they share
+// what one of them has found out. Thread-safe.
+class PortStates {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  // For so long an answer counts, unless an event comes.
+  static constexpr std::chrono::milliseconds kFresh{1000};
+
+  // Neither is owned.
+  PortStates(const verbs::Api& api, ibv_context* context) : api_(api), context_(context) {}
+
+  // Whether a port is active. A port that cannot be queried is not. Blocks for as long as the
+  // firmware does not answer, with no lock held.
+  bool is_active(int port, Time now);
+  // An event has reported a change: what was found out before counts for nothing. Never blocks.
+  void drop() { generation_.fetch_add(1); }
+
+ private:
+  struct Answer {
+    uint64_t generation;
+    Time at;
+    bool active;
+  };
+
+  const verbs::Api& api_;
+  ibv_context* context_;
+  std::atomic<uint64_t> generation_{0};  // how often drop() was called
+  std::mutex mutex_;
+  std::map<int, Answer> answers_;  // by port; guarded by mutex_
+};
 
 }  // namespace gdr::transport
