@@ -5,7 +5,7 @@
 
 #include "tests/fuzz/rails_run.h"
 #include "tests/fuzz/socket_peer.h"
-#include "transport/pairs/failure_class.h"
+#include "transport/pairs/work_id.h"
 
 namespace gdr::fuzz {
 namespace {

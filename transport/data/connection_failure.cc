@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "drivers/verbs/wc_text.h"
 #include "transport/data/connection.h"
-#include "transport/pairs/failure_class.h"
+#include "transport/pairs/work_id.h"
 
 namespace gdr::transport {
 namespace {

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "base/log.h"
-#include "transport/pairs/failure_class.h"
+#include "transport/pairs/work_id.h"
 #include "transport/recovery/recovery_rules.h"
 
 namespace gdr::transport {

@@ -1,7 +1,10 @@
-// The wr_id of the work requests of a connection that recovers pairs. An error completion has only
-// its wr_id, status, QP number and vendor error (ibv_poll_cq(3)), so that the wr_id has to say what
-// the work request was, and which recovery of its pair it belongs to.
+// The wr_id of the work requests of a connection that recovers pairs, and what the failure of one
+// means. An error completion has only its wr_id, status, QP number and vendor error
+// (ibv_poll_cq(3)), so that the wr_id has to say what the work request was, and which recovery of
+// its pair it belongs to.
 #pragma once
+
+#include <infiniband/verbs.h>
 
 #include <cstdint>
 
@@ -51,5 +54,44 @@ constexpr uint64_t whole_ordinal(uint32_t ordinal, uint64_t near) {
 }
 
 static_assert(wire::kMaxQps <= 256);  // the width of the pair
+
+// What a failed work request means for its connection: that the pair on which it was posted is
+// lost, and the connection goes on over others, or that the connection fails. (A pair:
+// docs/glossary.md.)
+enum class FailureClass : uint8_t {
+  // The pair is lost, and another one may carry what is missing: the path between the two HCAs, or
+  // one of these, has failed.
+  kPairLost,
+  // As kPairLost, and the cause is in another completion, in an asynchronous event, or at the other
+  // end: the QP was in ERROR already.
+  kConsequence,
+  // The work request itself was wrong at one of the ends: a key, a length, a protection domain. The
+  // same request would fail over every pair, and to try might hide a defect or damage data.
+  kConnectionLost,
+};
+
+// Classifies the status of a completion that is not a success. A status that this version does not
+// know ends the connection.
+inline FailureClass classify_failure(ibv_wc_status status) {
+  switch (status) {
+    case IBV_WC_WR_FLUSH_ERR:
+      return FailureClass::kConsequence;
+    case IBV_WC_RETRY_EXC_ERR:
+    case IBV_WC_RNR_RETRY_EXC_ERR:
+    case IBV_WC_REM_ABORT_ERR:
+    case IBV_WC_REM_OP_ERR:
+    case IBV_WC_RESP_TIMEOUT_ERR:
+    case IBV_WC_FATAL_ERR:
+    case IBV_WC_GENERAL_ERR:
+    // Soft-RoCE reports this one where the kernel has removed the route, as for an interface that
+    // is set down, and does so before the port's event (rxe_req.c, rxe_requester). If the request
+    // itself is wrong, it fails over every pair, also over those that return, and the connection
+    // ends by fails_over_every_path().
+    case IBV_WC_LOC_QP_OP_ERR:
+      return FailureClass::kPairLost;
+    default:
+      return FailureClass::kConnectionLost;
+  }
+}
 
 }  // namespace gdr::transport

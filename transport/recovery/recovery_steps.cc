@@ -5,7 +5,6 @@
 #include <limits>
 #include <vector>
 
-#include "transport/pairs/failure_class.h"
 #include "transport/recovery/loss_log.h"
 #include "transport/recovery/pair_reviver.h"
 #include "transport/recovery/pair_stopper.h"

@@ -8,7 +8,7 @@
 #include "drivers/verbs/wc_text.h"
 #include "transport/link/episodes.h"
 #include "transport/link/failure_log.h"
-#include "transport/pairs/failure_class.h"
+#include "transport/pairs/work_id.h"
 
 namespace gdr::transport {
 namespace {
@@ -22,8 +22,8 @@ constexpr char kLook[] = "look at `dmesg` for what the HCA's driver reports";
 constexpr char kSeeRailWarning[] =
     "see the warning about the rail in the log of the end that goes without it";
 
-// How a PairReason is called, how early it comes in a chain of causes, and what it is likely to come
-// from where no status says more, and the fix.
+// How a PairReason is called, how early it comes in a chain of causes, and what it is likely to
+// come from where no status says more, and the fix.
 struct ReasonTexts {
   const char* text;
   int rank;
@@ -92,9 +92,10 @@ TextAndFix likely_cause_of(ibv_wc_status status) {
 // What has probably happened, and what the user should do.
 TextAndFix likely_cause(const PairCause& cause) {
   if (is_timeout(cause)) {
-    return {"the peer's port cannot be reached, or large packets are dropped on the way, as by a "
-            "switch whose MTU is smaller than that of the ports",
-            "compare the MTU of all ports and switches (`ping -M do -s <bytes>` on RoCE)"};
+    return {
+        "the peer's port cannot be reached, or large packets are dropped on the way, as by a "
+        "switch whose MTU is smaller than that of the ports",
+        "compare the MTU of all ports and switches (`ping -M do -s <bytes>` on RoCE)"};
   }
   const bool has_status =
       cause.reason == wire::PairReason::kCompletion || cause.reason == wire::PairReason::kProbe;
@@ -103,9 +104,10 @@ TextAndFix likely_cause(const PairCause& cause) {
     return likely_cause_of(cause.status);
   }
   // Of a probe or a statement: data that is refused ends the connection.
-  return {"an HCA refuses access to the plugin's own tables in host memory, as with a wrong set-up "
-          "of the IOMMU or of a virtual function",
-          "look at `dmesg` of both hosts, and at `nccl-gdr doctor --check iommu`"};
+  return {
+      "an HCA refuses access to the plugin's own tables in host memory, as with a wrong set-up "
+      "of the IOMMU or of a virtual function",
+      "look at `dmesg` of both hosts, and at `nccl-gdr doctor --check iommu`"};
 }
 
 std::string likely_text(const TextAndFix& likely) {
@@ -204,7 +206,8 @@ void RailLosses::add_cause(const RailLoss& loss) {
 std::string RailLosses::causes_text() const {
   std::string text;
   for (const auto& [cause, peer] : causes_) {
-    text += (text.empty() ? "" : ", ") + (peer.empty() ? "" : peer + " reports: ") + to_string(cause);
+    text +=
+        (text.empty() ? "" : ", ") + (peer.empty() ? "" : peer + " reports: ") + to_string(cause);
   }
   return text;
 }
