@@ -79,8 +79,7 @@ transport::WorkRequestObserver profiler_observer(abi::ncclProfilerCallback_t cal
 // Asked for each connection.
 bool profiler_may_be_loaded(const std::string& name) {
   if (!name.empty()) return strcasecmp(name.c_str(), "none") != 0;
-  static LoadedLibrary default_profiler(is_default_profiler);
-  return default_profiler.is_loaded();
+  return has_loaded(is_default_profiler);
 }
 
 }  // namespace gdr::plugin

@@ -24,8 +24,7 @@ bool is_cuda_driver(std::string_view file_name) { return file_name.starts_with("
 // Returns null where the process has not loaded the driver (RTLD_NOLOAD loads nothing). Asked for
 // each connection: where there is none, dlopen alone would search the library path each time.
 const cuda::CudaDriver* driver() {
-  static LoadedLibrary cuda_driver(is_cuda_driver);
-  if (!cuda_driver.is_loaded()) return nullptr;
+  if (!has_loaded(is_cuda_driver)) return nullptr;
   void* loaded = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
   if (loaded == nullptr) return nullptr;
   dlclose(loaded);
