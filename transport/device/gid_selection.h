@@ -55,7 +55,7 @@ Result<GidEntry> select_infiniband_gid(const std::vector<GidEntry>& table,
 // net_ib, connect.cc (ncclIbExtractFlid). Meaningless for GIDs of RoCE.
 uint16_t flid_of(const Gid& gid);
 
-// Returns for a log line which preferences the chosen GID does not meet, such as "RoCE v1 although
+// Returns which preferences the chosen GID does not meet, such as "RoCE v1 although
 // NCCL_IB_ROCE_VERSION_NUM asks for 2"; "" if it meets all.
 std::string unmet_preference(const GidEntry& chosen, const GidPreference& preference);
 

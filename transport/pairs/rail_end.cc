@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <cstdio>
 
-#include "base/log.h"
 #include "transport/memory/system_facts.h"
 
 namespace gdr::transport {
@@ -12,16 +11,6 @@ namespace {
 
 GidEntry gid_of(const wire::RailAddress& address) {
   return {address.gid_index, address.gid, static_cast<GidType>(address.gid_type)};
-}
-
-void log_unmet_preference(const Device& device, const wire::RailAddress& address,
-                          const GidPreference& preference) {
-  if (address.ethernet == 0) return;
-  const GidEntry chosen = gid_of(address);
-  const std::string lacks = unmet_preference(chosen, preference);
-  if (lacks.empty()) return;
-  GDR_INFO(log::kNet, "%s: GID index %d: %s", to_string(device).c_str(), chosen.index,
-           lacks.c_str());
 }
 
 Result<wire::RailAddress> resolve_address(const Device& device, const GidPreference& preference) {
@@ -44,17 +33,6 @@ Result<wire::RailAddress> resolve_address(const Device& device, const GidPrefere
   return address;
 }
 
-const char* gid_type_name(uint8_t type) {
-  switch (static_cast<GidType>(type)) {
-    case GidType::kRoceV1:
-      return "RoCE v1";
-    case GidType::kRoceV2:
-      return "RoCE v2";
-    default:
-      return "IB";
-  }
-}
-
 // The present index of a RoCE port's GID.
 std::optional<int> find_gid(const Device& device, const wire::RailAddress& address) {
   return device.hca->gids().find(device.port, device.state, gid_of(address));
@@ -68,7 +46,6 @@ Result<RailEnd> RailEnd::create(const Device& device, uint32_t rail, const RailS
   end.device_ = device;
   Result<wire::RailAddress> address = resolve_address(device, options.gid);
   if (!address) return forward_error(address);
-  log_unmet_preference(device, *address, options.gid);
   end.address_ = *address;
 
   const HcaContext& hca = *device.hca;
@@ -116,8 +93,9 @@ std::string to_string(const wire::RailAddress& address) {
     if (flid != 0) text.append(" flid ").append(std::to_string(flid));
     return text;
   }
-  return text + " gid " + to_string(address.gid) + " (" + gid_type_name(address.gid_type) +
-         ", index " + std::to_string(address.gid_index) + ")";
+  return text + " gid " + to_string(address.gid) + " (" +
+         to_string(static_cast<GidType>(address.gid_type)) + ", index " +
+         std::to_string(address.gid_index) + ")";
 }
 
 }  // namespace gdr::transport
