@@ -55,8 +55,6 @@ class HcaFilter {
   const Entry* entry_for(std::string_view device, int port) const;
   // Whether an entry accepts this port by the HCA's whole name, not only by a prefix of it.
   bool names_in_full(std::string_view device, int port) const;
-  // Whether the list is one of exclusions.
-  bool excludes() const { return list_.exclude; }
   size_t size() const { return entries_.size(); }
   // Ports of a machine, each an HCA's name and a port's number.
   using Ports = std::vector<std::pair<std::string, int>>;

@@ -17,10 +17,6 @@ std::string device_reason(const PortKind& kind) {
              "manager, which NCCL and this plugin do not use. Fix: if they connect without, as "
              "those "
              "of eRDMA in its compatible mode do, name the device in NCCL_IB_HCA";
-    case IBV_TRANSPORT_USNIC:
-    case IBV_TRANSPORT_USNIC_UDP:
-      return "is a usNIC device, which has neither reliable connections nor RDMA writes; NCCL has "
-             "no transport for it but TCP sockets";
     default:
       break;
   }

@@ -101,7 +101,6 @@ TEST_F(PortExclusion, OtherKindsThatAreNamed_AreExcluded) {
       {IBV_TRANSPORT_UNSPECIFIED, 0x1d0f, IBV_LINK_LAYER_UNSPECIFIED, true},  // EFA
       {IBV_TRANSPORT_UNSPECIFIED, 0x1d93, IBV_LINK_LAYER_ETHERNET, true},
       {IBV_TRANSPORT_UNKNOWN, 0x1d93, IBV_LINK_LAYER_ETHERNET, true},
-      {IBV_TRANSPORT_USNIC, 0x1137, IBV_LINK_LAYER_ETHERNET, true},
       {IBV_TRANSPORT_USNIC_UDP, 0x1137, IBV_LINK_LAYER_ETHERNET, true},
       {IBV_TRANSPORT_IWARP, 0x1425, IBV_LINK_LAYER_UNSPECIFIED, true},
       {IBV_TRANSPORT_IWARP, 0x1425, IBV_LINK_LAYER_INFINIBAND, true},
@@ -111,13 +110,8 @@ TEST_F(PortExclusion, OtherKindsThatAreNamed_AreExcluded) {
     EXPECT_FALSE(is_named_iwarp(kind)) << kind.transport;
     const bool is_unknown =
         exclusion_reason(kind).starts_with("is a device of an unknown transport");
-    EXPECT_EQ(is_unknown, kind.vendor_id == 0x1d93);
+    EXPECT_EQ(is_unknown, kind.vendor_id == 0x1d93 || kind.vendor_id == 0x1137);
   }
-}
-
-TEST_F(PortExclusion, Usnic_IsExcluded) {
-  EXPECT_THAT(reason(IBV_TRANSPORT_USNIC_UDP, IBV_LINK_LAYER_ETHERNET, 0x1137),
-              StartsWith("rdmap16s27:1 is a usNIC device"));
 }
 
 TEST_F(PortExclusion, LinkLayerNeitherInfiniBandNorEthernet_IsExcluded) {
