@@ -15,7 +15,7 @@
 namespace gdr::transport {
 namespace {
 
-constexpr std::chrono::seconds kPatience{20};  // a wait ends earlier unless there is a bug
+constexpr std::chrono::seconds kMostWait{20};  // a wait ends earlier unless there is a bug
 constexpr MemoryRegion kRange{0x100000, 4 * kPage};
 
 // Blocks threads in pass() until it is open.
@@ -25,11 +25,11 @@ class Gate {
     std::unique_lock lock(mutex_);
     ++arrived_;
     changed_.notify_all();
-    changed_.wait_for(lock, kPatience, [this] { return open_; });
+    changed_.wait_for(lock, kMostWait, [this] { return open_; });
   }
   bool await_arrivals(int count) {
     std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, kPatience, [&] { return arrived_ >= count; });
+    return changed_.wait_for(lock, kMostWait, [&] { return arrived_ >= count; });
   }
   void open() {
     std::lock_guard lock(mutex_);
@@ -52,7 +52,7 @@ class RegistrationCacheThreadsTest : public testing::Test {
   }
   template <class Value>
   static bool ends(const std::future<Value>& future) {
-    return future.wait_for(kPatience / 2) == std::future_status::ready;
+    return future.wait_for(kMostWait / 2) == std::future_status::ready;
   }
 
   FakeRegistrations fake_;
