@@ -80,13 +80,10 @@ TextAndFix failed_peermem(const Attempt& attempt, const SystemFacts& facts) {
 TextAndFix failed_dmabuf(const Attempt& attempt, const SystemFacts& facts) {
   bool unsupported = !facts.hca_supports_dmabuf || attempt.error == EOPNOTSUPP ||
                      attempt.error == EPROTONOSUPPORT || attempt.error == ENOSYS;
-  if (unsupported && !kernel_has_dmabuf(facts.kernel)) {
-    return {"Linux " + facts.kernel + " registers no dma-buf",
-            "use Linux 5.12 or newer, or load nvidia-peermem"};
-  }
   if (unsupported) {
-    return {"the HCA's driver registers no dma-buf",
-            "update rdma-core and the HCA's driver, or load nvidia-peermem"};
+    return {"the kernel or the HCA's driver registers no dma-buf",
+            "use Linux 5.12 or newer, update rdma-core and the HCA's driver, or load "
+            "nvidia-peermem"};
   }
   if (attempt.error == EINVAL && exceeds_bar1(attempt, facts)) return bar1_full(attempt, facts);
   return {error_text(attempt.error), ""};

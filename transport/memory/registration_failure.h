@@ -29,8 +29,8 @@ Finding explain(const Attempt& attempt, const SystemFacts& facts);
 Finding disabled_by_user(RegistrationPath path);
 
 // Joins the findings of several paths into one text and names each fix once:
-// "dma-buf: the HCA's driver registers no dma-buf; nvidia-peermem: the kernel module nvidia-peermem
-// is not loaded (...). Fix: update rdma-core and the HCA's driver; or: modprobe nvidia-peermem".
+// "dma-buf: the CUDA driver exports no dma-buf of this GPU; nvidia-peermem: the kernel module
+// nvidia-peermem is not loaded (...). Fix: use NVIDIA's open ...; or: modprobe nvidia-peermem".
 // last_fix: one that helps whatever the causes are; empty: there is none.
 std::string joined_text(const Findings& findings, const std::string& last_fix = "");
 

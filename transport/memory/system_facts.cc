@@ -2,11 +2,9 @@
 
 #include <fcntl.h>
 #include <sys/resource.h>
-#include <sys/utsname.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -44,7 +42,6 @@ GpuIdentity GpuIdentity::of_address(uintptr_t address) {
 
 SystemFacts read_system_facts(const HcaContext& hca, const GpuIdentity& gpu) {
   SystemFacts facts;
-  facts.kernel = kernel_release();
   facts.hca_supports_dmabuf = hca.supports_dmabuf();
   const Result<cuda::CudaDriver>& driver = cuda::CudaDriver::shared();
   if (driver && gpu.device >= 0) {
@@ -121,17 +118,6 @@ tl::unexpected<Error> fail_making(const HcaContext& hca, std::string text, int e
 bool file_descriptors_exhausted() {
   UniqueFd fd(open("/dev/null", O_RDONLY | O_CLOEXEC));
   return fd.get() < 0 && (errno == EMFILE || errno == ENFILE);
-}
-
-std::string kernel_release() {
-  utsname name{};
-  return uname(&name) == 0 ? name.release : "";
-}
-
-bool kernel_has_dmabuf(const std::string& release) {
-  unsigned major = 0, minor = 0;
-  if (std::sscanf(release.c_str(), "%u.%u", &major, &minor) != 2) return true;
-  return major > 5 || (major == 5 && minor >= 12);
 }
 
 }  // namespace gdr::transport

@@ -22,7 +22,6 @@ struct GpuIdentity {
 };
 
 struct SystemFacts {
-  std::string kernel;                // uname's release, such as "6.1.0-18-amd64"
   bool hca_supports_dmabuf = false;  // HcaContext::supports_dmabuf()
   std::optional<bool>
       driver_supports_dmabuf;  // CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED; unset: unknown
@@ -65,12 +64,5 @@ tl::unexpected<Error> fail_making(const HcaContext& hca, std::string text, int e
 // Returns whether opening a file fails because the process (EMFILE) or the system (ENFILE) has no
 // file descriptor left. An export of a dma-buf then fails with an error that does not say so.
 bool file_descriptors_exhausted();
-
-// Returns uname's release, such as "6.1.0-18-amd64".
-std::string kernel_release();
-
-// Returns whether a kernel of that release can register a dma-buf with an HCA at all: Linux 5.12
-// and later can. True for a release that does not start with two numbers.
-bool kernel_has_dmabuf(const std::string& release);
 
 }  // namespace gdr::transport

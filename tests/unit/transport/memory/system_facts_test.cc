@@ -75,20 +75,6 @@ TEST_F(ProcessLimits, Descriptors_AreExhaustedAtTheLimit) {
   EXPECT_FALSE(file_descriptors_exhausted());
 }
 
-TEST_F(ProcessLimits, KernelRelease_StartsWithANumber) {
-  ASSERT_FALSE(kernel_release().empty());
-  EXPECT_TRUE(std::isdigit(static_cast<unsigned char>(kernel_release()[0])));
-}
-
-TEST(KernelHasDmabuf, Releases_AreComparedAsNumbers) {
-  EXPECT_FALSE(kernel_has_dmabuf("5.11.22"));
-  EXPECT_FALSE(kernel_has_dmabuf("4.18.0-513.el8.x86_64"));
-  EXPECT_TRUE(kernel_has_dmabuf("5.12.0"));
-  EXPECT_TRUE(kernel_has_dmabuf("6.1.0-18-amd64"));
-  EXPECT_TRUE(kernel_has_dmabuf("10.0"));
-  EXPECT_TRUE(kernel_has_dmabuf("custom"));
-}
-
 constexpr char kGpu[] = "0000:1a:00.0";
 
 class Bar1Test : public ::testing::Test {
