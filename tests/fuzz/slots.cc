@@ -65,7 +65,7 @@ struct SenderRun : CommRun {
     slot.tag = input.byte();
     slot.bytes = input.number<uint16_t>() % (kBufferBytes + 1);
     slot.address = reinterpret_cast<uint64_t>(to.data.get());
-    slot.rkey = transport::rkeys_of(to.memory->keys);
+    slot.rkey = to.memory->keys.rkeys();
     wire::set_group(&slot, group, 0);
     slot.sequence = base + announced;
     input.patch(&slot);

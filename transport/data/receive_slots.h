@@ -104,7 +104,7 @@ inline void ReceiveSlots::fill(const ReceiveBuffer& buffer, int index, Request* 
   wire::ClearToSend& entry = tables_->ring[slot];
   entry.address = reinterpret_cast<uint64_t>(buffer.data);
   entry.bytes = buffer.bytes;
-  entry.rkey = rkeys_of(buffer.memory->keys);
+  entry.rkey = buffer.memory->keys.rkeys();
   wire::set_group(&entry, request->buffers,
                   buffer.memory->slot_flags->load(std::memory_order_relaxed));
   entry.tag = buffer.tag;

@@ -5,7 +5,6 @@
 #include <memory>
 #include <vector>
 
-#include "transport/memory/memory_handle.h"
 #include "transport/memory/registered_block.h"
 #include "transport/pairs/rail_set.h"
 #include "transport/pairs/rdma_write.h"
@@ -50,11 +49,5 @@ class RailTables {
   std::array<uint32_t, wire::kMaxRails> lkeys_{};
   std::vector<verbs::UniqueMr> registrations_;  // by rail; destroyed before memory_
 };
-
-// Returns the rkeys as a clear-to-send slot names them. Those of rails that the connection does not
-// have are zero; copying all eight takes fewer instructions than a loop over the rails.
-inline const std::array<uint32_t, wire::kMaxRails>& rkeys_of(const MemoryHandle::Keys& keys) {
-  return keys.rkeys();
-}
 
 }  // namespace gdr::transport
