@@ -2,12 +2,12 @@
 
 #include <dlfcn.h>
 
+#include <cerrno>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/log.h"
-#include "drivers/verbs/port_queries.h"
 
 namespace gdr::verbs {
 namespace {
@@ -25,6 +25,16 @@ Status resolve(const Library& library, const char* name, const char* version, Fu
   return fail(Code::kUnsupported, library.name + " has no " + name + "@" + version +
                                       ". Fix: install libibverbs of rdma-core 32 or newer, and let "
                                       "NCCL_IBVERBS_LIB be unset or name that");
+}
+
+// Through the context's extended table, which fills all of attr: the exported symbol fills only the
+// structure of 2010. The library is passed the size of the caller's structure. Source: rdma-core's
+// libibverbs/verbs.h (___ibv_query_port) and verbs.c (__lib_query_port).
+int query_port(ibv_context* context, uint8_t port, ibv_port_attr* attr) {
+  *attr = {};
+  verbs_context* extended = verbs_get_ctx_op(context, query_port);
+  if (extended == nullptr) return EOPNOTSUPP;
+  return extended->query_port(context, port, attr, sizeof(*attr));
 }
 
 Status resolve_required(const Library& lib, Api& api) {
@@ -54,7 +64,6 @@ Status resolve_required(const Library& lib, Api& api) {
     if (!result) return result;
   }
   api.query_port = query_port;
-  api.query_active_speed_ex = query_active_speed_ex;
   return {};
 }
 

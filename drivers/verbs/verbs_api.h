@@ -27,9 +27,8 @@ struct Api {
   ibv_context* (*open_device)(ibv_device* device) = nullptr;
   int (*close_device)(ibv_context* context) = nullptr;
   int (*query_device)(ibv_context* context, ibv_device_attr* attr) = nullptr;
-  // Both of port_queries.h, which also has what they fill.
+  // EOPNOTSUPP where the provider is older than rdma-core 17.
   int (*query_port)(ibv_context* context, uint8_t port, ibv_port_attr* attr) = nullptr;
-  int (*query_active_speed_ex)(ibv_context* context, uint8_t port, uint32_t* code) = nullptr;
   int (*query_gid_ex)(ibv_context* context, uint32_t port, uint32_t index, ibv_gid_entry* entry,
                       uint32_t flags, size_t entry_bytes) = nullptr;
   int (*get_async_event)(ibv_context* context, ibv_async_event* event) = nullptr;

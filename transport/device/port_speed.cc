@@ -18,9 +18,8 @@ struct CodeValue {
 
 constexpr uint32_t kNdr = 128;
 
-// active_speed and active_speed_ex: Mb/s of one lane, rounded as NCCL's net_ib does. IBTA
-// specification, volume 1, PortInfo:LinkSpeedActive and LinkSpeedExtActive; rdma-core's
-// libibverbs/examples/devinfo.c.
+// active_speed: Mb/s of one lane, rounded as NCCL's net_ib does. IBTA specification, volume 1,
+// PortInfo:LinkSpeedActive and LinkSpeedExtActive; rdma-core's libibverbs/examples/devinfo.c.
 constexpr CodeValue kLaneSpeeds[] = {
     {1, 2500},       // SDR
     {2, 5000},       // DDR
@@ -30,7 +29,6 @@ constexpr CodeValue kLaneSpeeds[] = {
     {32, 25000},     // EDR
     {64, 50000},     // HDR
     {kNdr, 100000},  // NDR
-    {256, 200000},   // XDR
 };
 
 // active_width: lanes. PortInfo:LinkWidthActive.
@@ -68,12 +66,8 @@ int port_speed_mbps(const verbs::Api& api, ibv_context* context, int port,
   }
   ibv_port_attr attr{};
   if (api.query_port(context, static_cast<uint8_t>(port), &attr) != 0) attr = {};
-  uint32_t extended = 0;
-  (void)api.query_active_speed_ex(context, static_cast<uint8_t>(port), &extended);
-  const uint32_t code = extended != 0 ? extended : attr.active_speed;
-  const int speed = link_speed_mbps(code, attr.active_width);
-  const bool may_be_faster = extended == 0 && code == kNdr;
-  if (speed > 0 && !may_be_faster) return speed;
+  const int speed = link_speed_mbps(attr.active_speed, attr.active_width);
+  if (speed > 0 && attr.active_speed != kNdr) return speed;
   return std::max(speed, sysfs_speed_mbps(context, port));
 }
 

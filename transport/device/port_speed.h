@@ -16,15 +16,14 @@ inline constexpr int kAssumedSpeedMbps = 10000;
 // ports; 0 if it is unknown. The first of these that has an answer:
 //  1. ibv_query_port_speed, the effective speed; left out if use_query_port_speed is false
 //     (NCCL_IB_QUERY_PORT_SPEED=0);
-//  2. ibv_port_attr::active_speed_ex and active_width;
-//  3. active_speed and active_width, but for NDR: the field has 8 bits, so the kernel reports every
-//     faster link as NDR (Linux drivers/infiniband/core/uverbs_cmd.c);
-//  4. the file ports/N/rate in sysfs; for NDR the greater of it and 3.
+//  2. ibv_port_attr's active_speed and active_width, but for NDR: the field has 8 bits, so the
+//     kernel reports every faster link as NDR (Linux drivers/infiniband/core/uverbs_cmd.c);
+//  3. the file ports/N/rate in sysfs; for NDR the greater of it and 2.
 int port_speed_mbps(const verbs::Api& api, ibv_context* context, int port,
                     bool use_query_port_speed);
 
-// Returns the speed of a link in Mb/s from ibv_port_attr's codes active_speed, or active_speed_ex,
-// and active_width. 0 if either code is unknown. link_speed_mbps(32, 2) is 100000: EDR with 4
+// Returns the speed of a link in Mb/s from ibv_port_attr's codes active_speed and
+// active_width. 0 if either code is unknown. link_speed_mbps(32, 2) is 100000: EDR with 4
 // lanes.
 int link_speed_mbps(uint32_t active_speed, unsigned active_width);
 

@@ -225,11 +225,6 @@ struct Entry {
     attr->active_width = port.active_width;
     return 0;
   }
-  static int query_active_speed_ex(ibv_context* raw, uint8_t number, uint32_t* code) {
-    std::lock_guard lock(fabric_of(raw).mutex_);
-    *code = port_of(raw, number).active_speed_ex;
-    return 0;
-  }
   static int query_port_speed(ibv_context* raw, uint32_t number, uint64_t* speed) {
     std::lock_guard lock(fabric_of(raw).mutex_);
     *speed = port_of(raw, number).effective_speed;
@@ -456,7 +451,6 @@ struct Entry {
     api.close_device = close_device;
     api.query_device = query_device;
     api.query_port = query_port;
-    api.query_active_speed_ex = query_active_speed_ex;
     api.query_port_speed = query_port_speed;
     api.query_gid_ex = query_gid_ex;
     api.get_async_event = get_async_event;

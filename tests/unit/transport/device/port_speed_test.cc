@@ -18,8 +18,6 @@ TEST(LinkSpeed, KnownCodes_AreMegabitsOfAllLanes) {
   EXPECT_EQ(link_speed_mbps(64, 2), 200000);    // HDR x4
   EXPECT_EQ(link_speed_mbps(128, 2), 400000);   // NDR x4
   EXPECT_EQ(link_speed_mbps(128, 4), 800000);   // NDR x8
-  EXPECT_EQ(link_speed_mbps(256, 2), 800000);   // XDR x4
-  EXPECT_EQ(link_speed_mbps(256, 16), 400000);  // XDR x2
   EXPECT_EQ(link_speed_mbps(32, 1), 25000);
   EXPECT_EQ(link_speed_mbps(64, 16), 100000);  // HDR x2
 }
@@ -63,10 +61,9 @@ struct PortSpeed : testing::Test {
 
 TEST_F(PortSpeed, Library_ReportsTheEffectiveSpeed_IsUsedFirst) {
   port().effective_speed = 16000;  // two bonded ports of 800 Gb/s
-  port().active_speed_ex = 256;
   EXPECT_EQ(speed(), 1600000);
   options.query_port_speed = false;
-  EXPECT_EQ(speed(), 800000) << "NCCL_IB_QUERY_PORT_SPEED=0";
+  EXPECT_EQ(speed(), 200000) << "NCCL_IB_QUERY_PORT_SPEED=0";
 }
 
 TEST_F(PortSpeed, EffectiveSpeed_FailsOrAbsentOrAbsurd_IsTheLinks) {
@@ -78,15 +75,7 @@ TEST_F(PortSpeed, EffectiveSpeed_FailsOrAbsentOrAbsurd_IsTheLinks) {
   EXPECT_EQ(speed(), 200000) << "an older library";
 }
 
-TEST_F(PortSpeed, Xdr_IsReadFromTheWideCode) {
-  port().active_speed = 128;
-  port().active_speed_ex = 256;
-  EXPECT_EQ(speed(), 800000);
-  port().active_width = 16;
-  EXPECT_EQ(speed(), 400000) << "2X";
-}
-
-// A library without active_speed_ex on a kernel that knows XDR: only sysfs has it.
+// The narrow code of a link of XDR is that of NDR.
 TEST_F(PortSpeed, NdrInTheNarrowCode_IsRaisedBySysfs) {
   port().active_speed = 128;
   EXPECT_EQ(speed(), 400000) << "no sysfs";
@@ -97,7 +86,7 @@ TEST_F(PortSpeed, NdrInTheNarrowCode_IsRaisedBySysfs) {
 }
 
 TEST_F(PortSpeed, UnknownCode_IsSysfsRate) {
-  port().active_speed_ex = 512;
+  port().active_speed = 3;
   write_rate("1600 Gb/sec (4X)");
   EXPECT_EQ(speed(), 1600000);
   EXPECT_TRUE(discover().findings.empty());
