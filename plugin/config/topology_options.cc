@@ -45,10 +45,8 @@ transport::DiscoveryOptions discovery_options(const Options& options, bool table
   transport::DiscoveryOptions discovery;
   discovery.hcas = options.hcas;
   discovery.query_port_speed = options.query_port_speed;
-  if (options.data_direct != 0) {
-    const bool flushes = (table_can_flush || options.force_flush) && !options.flush_disable;
-    discovery.data_direct = flushes ? transport::DataDirect::kUse : transport::DataDirect::kReport;
-  }
+  const bool flushes = (table_can_flush || options.force_flush) && !options.flush_disable;
+  discovery.data_direct = options.data_direct != 0 && flushes;
   return discovery;
 }
 

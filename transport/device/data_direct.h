@@ -10,13 +10,6 @@
 
 namespace gdr::transport {
 
-// What is done about Data Direct: NCCL_IB_DATA_DIRECT, and whether NCCL flushes on every GPU.
-enum class DataDirect : uint8_t {
-  kOff,     // it is not looked for
-  kReport,  // it is looked for, but not used, since NCCL would not flush
-  kUse,     // it is used where an HCA has it
-};
-
 // Returns the path in sysfs of the HCA's Data Direct function, "/sys/devices/..."; "" if it has
 // none, or if the provider, the kernel or the firmware cannot register dma-bufs with it.
 std::string find_data_direct(const verbs::Api& api, ibv_pd* pd, uint32_t vendor_id);

@@ -54,15 +54,6 @@ Finding named_iwarp(const std::string& port) {
           ""};
 }
 
-Finding unused_data_direct(const std::string& hca) {
-  return {
-      FindingKind::kDataDirect, Severity::kWarning, hca,
-      "the HCA's Data Direct is not used: it needs a flush after each receive, which NCCL before "
-      "2.24 cannot be asked for, or which NCCL_GDR_FLUSH_DISABLE=1 turns off",
-      "set NCCL_NET_FORCE_FLUSH=1 on all ranks and unset NCCL_GDR_FLUSH_DISABLE to use it, or "
-      "set NCCL_IB_DATA_DIRECT=0"};
-}
-
 void add_port(Device device, const std::string& label, const DiscoveryOptions& options,
               Discovery* discovery) {
   const HcaContext& hca = *device.hca;
@@ -93,7 +84,6 @@ void add_port(Device device, const std::string& label, const DiscoveryOptions& o
 
 void add_ports(const std::shared_ptr<HcaContext>& hca, const DiscoveryOptions& options,
                Discovery* discovery) {
-  const size_t before = discovery->devices.size();
   for (int port = 1; port <= hca->port_count(); ++port) {
     std::string label = hca->name() + ":" + std::to_string(port);
     if (options.hcas.accepts(hca->name(), port)) {
@@ -101,9 +91,6 @@ void add_ports(const std::shared_ptr<HcaContext>& hca, const DiscoveryOptions& o
     } else {
       discovery->skipped.push_back({FindingKind::kHcaExcluded, label, HcaFilter::kExcluded});
     }
-  }
-  if (hca->leaves_data_direct() && discovery->devices.size() > before) {
-    discovery->findings.push_back(unused_data_direct(hca->name()));
   }
 }
 
@@ -114,7 +101,7 @@ void add_names(const std::string& hca, int port_count, HcaFilter::Ports* ports) 
 }  // namespace
 
 Result<std::shared_ptr<HcaContext>> HcaContext::open(std::shared_ptr<const verbs::Api> api,
-                                                     ibv_device* device, DataDirect data_direct) {
+                                                     ibv_device* device, bool data_direct) {
   std::shared_ptr<HcaContext> hca(new HcaContext());
   hca->name_ = api->get_device_name(device);
   hca->sysfs_path_ = device->ibdev_path;
@@ -130,7 +117,7 @@ Result<std::shared_ptr<HcaContext>> HcaContext::open(std::shared_ptr<const verbs
   return hca;
 }
 
-Status HcaContext::query(DataDirect data_direct) {
+Status HcaContext::query(bool data_direct) {
   ibv_device_attr attr{};
   if (int err = api_->query_device(context_.get(), &attr); err != 0) {
     return fail_errno(Code::kSystem, "querying " + name_ + " failed", err);
@@ -146,10 +133,8 @@ Status HcaContext::query(DataDirect data_direct) {
   }
   supports_dmabuf_ = probe_dmabuf(*api_, pd_.get());
   peermem_ = probe_peermem(sysfs_root_of(sysfs_path_));
-  if (supports_dmabuf_ && data_direct != DataDirect::kOff) {
+  if (supports_dmabuf_ && data_direct) {
     data_direct_path_ = find_data_direct(*api_, pd_.get(), vendor_id_);
-    leaves_data_direct_ = data_direct == DataDirect::kReport && !data_direct_path_.empty();
-    if (leaves_data_direct_) data_direct_path_.clear();
   }
   registrations_ =
       std::make_unique<RegistrationCache>(*api_, pd_.get(), name_, !data_direct_path_.empty());

@@ -24,8 +24,7 @@ namespace gdr::transport {
 class HcaContext {
  public:
   static Result<std::shared_ptr<HcaContext>> open(std::shared_ptr<const verbs::Api> api,
-                                                  ibv_device* device,
-                                                  DataDirect data_direct = DataDirect::kOff);
+                                                  ibv_device* device, bool data_direct = false);
 
   const verbs::Api& api() const { return *api_; }
   ibv_context* context() const { return context_.get(); }
@@ -45,8 +44,6 @@ class HcaContext {
   // The HCA's Data Direct function in sysfs, by which dma-bufs are registered: every receive into
   // GPU memory must then be flushed. "" without, or where it is not used.
   const std::string& data_direct_path() const { return data_direct_path_; }
-  // The HCA has Data Direct, and the option forbids its use (DataDirect::kReport).
-  bool leaves_data_direct() const { return leaves_data_direct_; }
   // The kernel module, if loaded, by which this HCA can register GPU memory by its address.
   const Peermem& peermem() const { return peermem_; }
   RegistrationCache& registrations() const { return *registrations_; }
@@ -62,7 +59,7 @@ class HcaContext {
 
  private:
   HcaContext() = default;
-  Status query(DataDirect data_direct);
+  Status query(bool data_direct);
 
   std::shared_ptr<const verbs::Api> api_;
   verbs::UniqueContext context_;
@@ -75,7 +72,6 @@ class HcaContext {
   int max_work_requests_ = 0;
   bool supports_dmabuf_ = false;
   std::string data_direct_path_;
-  bool leaves_data_direct_ = false;
   Peermem peermem_;
   std::unique_ptr<RegistrationCache> registrations_;
   std::unique_ptr<GidCache> gids_;
@@ -105,9 +101,10 @@ struct Device {
 
 // What the user asked of the discovery; the variable that sets each field is named.
 struct DiscoveryOptions {
-  HcaFilter hcas;                             // NCCL_IB_HCA
-  bool query_port_speed = true;               // NCCL_IB_QUERY_PORT_SPEED
-  DataDirect data_direct = DataDirect::kOff;  // NCCL_IB_DATA_DIRECT
+  HcaFilter hcas;                // NCCL_IB_HCA
+  bool query_port_speed = true;  // NCCL_IB_QUERY_PORT_SPEED
+  // NCCL_IB_DATA_DIRECT, and NCCL flushes on every GPU: it is used where an HCA has it.
+  bool data_direct = false;
 };
 
 // "mlx5_0:1".

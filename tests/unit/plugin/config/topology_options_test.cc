@@ -22,19 +22,14 @@ TEST(TopologyOptions, AllowedPaths_NeedBothVariablesForDmaBuf) {
 }
 
 TEST(TopologyOptions, DiscoveryOptions_DataDirectNeedsTheFlush) {
-  using transport::DataDirect;
   struct Case {
     Environment environment;
-    DataDirect without_flush, with_flush;  // where NCCL's table has it
+    bool without_flush, with_flush;  // where NCCL's table has it
   };
-  for (const Case& one : {Case{{}, DataDirect::kReport, DataDirect::kUse},
-                          Case{{{"NCCL_NET_FORCE_FLUSH", "1"}}, DataDirect::kUse, DataDirect::kUse},
-                          Case{{{"NCCL_NET_FORCE_FLUSH", "1"}, {"NCCL_GDR_FLUSH_DISABLE", "1"}},
-                               DataDirect::kReport,
-                               DataDirect::kReport},
-                          Case{{{"NCCL_IB_DATA_DIRECT", "0"}, {"NCCL_NET_FORCE_FLUSH", "1"}},
-                               DataDirect::kOff,
-                               DataDirect::kOff}}) {
+  for (const Case& one :
+       {Case{{}, false, true}, Case{{{"NCCL_NET_FORCE_FLUSH", "1"}}, true, true},
+        Case{{{"NCCL_NET_FORCE_FLUSH", "1"}, {"NCCL_GDR_FLUSH_DISABLE", "1"}}, false, false},
+        Case{{{"NCCL_IB_DATA_DIRECT", "0"}, {"NCCL_NET_FORCE_FLUSH", "1"}}, false, false}}) {
     const Options options = load(one.environment, nullptr);
     EXPECT_EQ(discovery_options(options, false).data_direct, one.without_flush);
     EXPECT_EQ(discovery_options(options, true).data_direct, one.with_flush);

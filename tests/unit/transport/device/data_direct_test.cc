@@ -25,10 +25,10 @@ struct DataDirectTest : testing::Test {
 
   DataDirectTest() { config.data_direct_path = "/devices/pci0008:00/0008:01:00.0"; }
 
-  Discovery discover(DataDirect data_direct = DataDirect::kUse) {
+  Discovery discover(bool data_direct = true) {
     return discover_devices(verbs.api(), {.hcas = {}, .data_direct = data_direct}).value();
   }
-  std::string path(DataDirect data_direct = DataDirect::kUse) {
+  std::string path(bool data_direct = true) {
     verbs.add_hca(config);
     return discover(data_direct).devices.back().hca->data_direct_path();
   }
@@ -107,19 +107,8 @@ TEST_F(DataDirectTest, CallOfTheProviderIsNotSupported_HasNoPath) {
 }
 
 TEST_F(DataDirectTest, Off_IsNotLookedFor) {
-  EXPECT_EQ(path(DataDirect::kOff), "");
-  EXPECT_TRUE(discover(DataDirect::kOff).findings.empty());
-}
-
-TEST_F(DataDirectTest, NcclWouldNotFlush_IsNotUsedAndTheHcaNamedOnce) {
-  config.ports.push_back(config.ports[0]);
-  verbs.add_hca(config);
-  Discovery found = discover(DataDirect::kReport);
-  EXPECT_EQ(found.devices.at(0).hca->data_direct_path(), "");
-  ASSERT_EQ(found.findings.size(), 1u);
-  EXPECT_EQ(found.findings[0].subject, "mlx5_0");
-  EXPECT_NE(found.findings[0].fix.find("NCCL_NET_FORCE_FLUSH=1"), std::string::npos);
-  EXPECT_TRUE(register_dmabuf(*found.devices[0].hca));
+  EXPECT_EQ(path(false), "");
+  EXPECT_TRUE(register_dmabuf(*discover(false).devices.at(0).hca));
   EXPECT_EQ(verbs.data_direct_mrs(), 0);
 }
 
