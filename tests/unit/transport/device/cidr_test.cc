@@ -4,8 +4,6 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
-#include <random>
-
 #include "tests/unit/transport/device/gid_text.h"
 
 namespace gdr::transport {
@@ -58,20 +56,6 @@ TEST(Cidr, Parse_BadText_NamesTheFault) {
 TEST(Cidr, ToString_Parsed_IsParsedBack) {
   for (const char* text : {"10.0.0.0/8", "fd00:1::/48", "::/0"}) {
     EXPECT_EQ(Cidr::parse(text)->to_string(), text);
-  }
-}
-
-TEST(Cidr, Parse_RandomText_IsRejectedOrInBounds) {
-  std::mt19937 random(11);
-  const std::string alphabet = "0123456789abf:./-\0 ";
-  for (int i = 0; i < 20000; ++i) {
-    std::string text(random() % 20, ' ');
-    for (char& c : text) c = alphabet[random() % alphabet.size()];
-    Result<Cidr> cidr = Cidr::parse(text);
-    if (!cidr) continue;
-    cidr->contains(gid("fd00::1"));
-    cidr->contains(gid("::ffff:1.2.3.4"));
-    EXPECT_TRUE(Cidr::parse(cidr->to_string()).has_value()) << text;
   }
 }
 

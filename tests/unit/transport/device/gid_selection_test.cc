@@ -118,26 +118,5 @@ TEST(GidSelection, NoGid_IsAnError) {
   EXPECT_THAT(select_gid({}, {.forced_index = 0}).error().text, HasSubstr("no GID at all"));
 }
 
-TEST(GidSelection, RandomTables_ChosenIsNotNullAndInTheTable) {
-  std::mt19937 random(5);
-  for (int i = 0; i < 3000; ++i) {
-    std::vector<GidEntry> table(random() % 8);
-    for (GidEntry& entry : table) {
-      entry.index = static_cast<int>(random() % 16);
-      entry.type = static_cast<GidType>(random() % 3);
-      if (random() % 2 == 0) entry.gid = gid("::ffff:10.0.0.1");
-      if (random() % 3 == 0) entry.gid[random() % 16] = static_cast<uint8_t>(random());
-    }
-    GidPreference preference;
-    preference.family = random() % 2 == 0 ? AF_INET : AF_INET6;
-    Result<GidEntry> entry = select_gid(table, preference);
-    bool any = std::any_of(table.begin(), table.end(), [](auto& e) { return !is_null(e.gid); });
-    EXPECT_EQ(entry.has_value(), any);
-    if (entry) {
-      EXPECT_FALSE(is_null(entry->gid));
-    }
-  }
-}
-
 }  // namespace
 }  // namespace gdr::transport
