@@ -59,6 +59,10 @@ Status resolve_required(const Library& lib, Api& api) {
       resolve(lib, "ibv_create_qp", kV1, api.create_qp),
       resolve(lib, "ibv_modify_qp", kV1, api.modify_qp),
       resolve(lib, "ibv_destroy_qp", kV1, api.destroy_qp),
+      resolve(lib, "ibv_fork_init", kV1, api.fork_init),
+      resolve(lib, "ibv_reg_mr_iova2", "IBVERBS_1.8", api.reg_mr_iova2),
+      resolve(lib, "ibv_set_ece", "IBVERBS_1.10", api.set_ece),
+      resolve(lib, "ibv_query_ece", "IBVERBS_1.10", api.query_ece),
   };
   for (const Status& result : results) {
     if (!result) return result;
@@ -69,10 +73,6 @@ Status resolve_required(const Library& lib, Api& api) {
 
 void resolve_optional(const Library& lib, Api& api) {
   // A failure leaves the slot null, which is how callers see that the library is too old.
-  (void)resolve(lib, "ibv_fork_init", "IBVERBS_1.1", api.fork_init);
-  (void)resolve(lib, "ibv_reg_mr_iova2", "IBVERBS_1.8", api.reg_mr_iova2);
-  (void)resolve(lib, "ibv_set_ece", "IBVERBS_1.10", api.set_ece);
-  (void)resolve(lib, "ibv_query_ece", "IBVERBS_1.10", api.query_ece);
   (void)resolve(lib, "ibv_reg_dmabuf_mr", "IBVERBS_1.12", api.reg_dmabuf_mr);
   (void)resolve(lib, "ibv_query_port_speed", "IBVERBS_1.16", api.query_port_speed);
 }
@@ -83,7 +83,7 @@ Result<std::shared_ptr<const Api>> bind(const Library& lib) {
   resolve_optional(lib, *api);
   api->mlx5 = Mlx5Api::load;
   // Copy-on-write after fork would take registered pages away from the HCA on kernels before 5.12.
-  if (api->fork_init != nullptr) (void)api->fork_init();
+  (void)api->fork_init();
   return std::shared_ptr<const Api>(std::move(api));
 }
 

@@ -19,8 +19,7 @@ namespace gdr::verbs {
 
 // The member reg_mr is ibv_reg_mr and so on, with verbs.h's prototypes and results.
 struct Api {
-  // Symbol version IBVERBS_1.1, present in every rdma-core, but for query_gid_ex, which has
-  // IBVERBS_1.11 (rdma-core 32). Never null once loaded.
+  // Present in rdma-core 32 and later. Never null once loaded.
   ibv_device** (*get_device_list)(int* count) = nullptr;
   void (*free_device_list)(ibv_device** list) = nullptr;
   const char* (*get_device_name)(ibv_device* device) = nullptr;
@@ -44,13 +43,13 @@ struct Api {
   ibv_qp* (*create_qp)(ibv_pd* pd, ibv_qp_init_attr* attr) = nullptr;
   int (*modify_qp)(ibv_qp* qp, ibv_qp_attr* attr, int mask) = nullptr;
   int (*destroy_qp)(ibv_qp* qp) = nullptr;
+  int (*fork_init)() = nullptr;
+  ibv_mr* (*reg_mr_iova2)(ibv_pd* pd, void* addr, size_t bytes, uint64_t iova,
+                          unsigned access) = nullptr;
+  int (*set_ece)(ibv_qp* qp, ibv_ece* ece) = nullptr;
+  int (*query_ece)(ibv_qp* qp, ibv_ece* ece) = nullptr;
 
   // Null if the library is older than the symbol version named.
-  int (*fork_init)() = nullptr;  // IBVERBS_1.1
-  ibv_mr* (*reg_mr_iova2)(ibv_pd* pd, void* addr, size_t bytes, uint64_t iova,
-                          unsigned access) = nullptr;    // IBVERBS_1.8
-  int (*set_ece)(ibv_qp* qp, ibv_ece* ece) = nullptr;    // IBVERBS_1.10
-  int (*query_ece)(ibv_qp* qp, ibv_ece* ece) = nullptr;  // IBVERBS_1.10
   ibv_mr* (*reg_dmabuf_mr)(ibv_pd* pd, uint64_t offset, size_t bytes, uint64_t iova, int fd,
                            int access) = nullptr;  // IBVERBS_1.12
   // The effective speed, in units of 100 Mb/s: of all ports together where they are bonded.

@@ -16,7 +16,7 @@ struct MemoryOptions {
   // Processes of this machine may send for each other (NCCL's PXN), as they do over NVLink unless
   // NCCL_PXN_DISABLE is 1. See OwnAllocations::claim().
   bool relays = false;
-  // NCCL_IB_PCI_RELAXED_ORDERING: where the verbs library supports it (ibv_reg_mr_iova2).
+  // NCCL_IB_PCI_RELAXED_ORDERING.
   bool relaxed_ordering = true;
   // GPUs with NVLink-C2C, by PCI address ("0009:01:00.0"), and HCAs, by name, between which PCIe is
   // the way. NCCL asks for that mapping of the dma-bufs that it exports (src/transport/net.cc); the

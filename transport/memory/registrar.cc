@@ -19,9 +19,8 @@ std::string pair_text(const GpuIdentity& gpu, const HcaContext& hca) {
 
 Registrar::Registrar(std::shared_ptr<const MemoryOptions> options) : options_(std::move(options)) {}
 
-PciOrdering Registrar::ordering(const HcaContext& hca) const {
-  const bool relaxed = options_->relaxed_ordering && hca.api().reg_mr_iova2 != nullptr;
-  return relaxed ? PciOrdering::kRelaxed : PciOrdering::kStrict;
+PciOrdering Registrar::ordering() const {
+  return options_->relaxed_ordering ? PciOrdering::kRelaxed : PciOrdering::kStrict;
 }
 
 Result<std::unique_ptr<MemoryHandle>> Registrar::register_memory(const RegistrationScope& scope,
@@ -40,7 +39,7 @@ Status Registrar::register_host(const RegistrationScope& scope, const MemoryRegi
     const std::shared_ptr<HcaContext>& hca = scope.hcas[rail];
     if (hca == nullptr) continue;
     const auto acquire = [&] {
-      Result<ibv_mr*> mr = hca->registrations().acquire(region, ordering(*hca));
+      Result<ibv_mr*> mr = hca->registrations().acquire(region, ordering());
       if (!mr) mr.error().text += lack_text(*hca, mr.error().sys_errno);
       return mr;
     };
@@ -118,7 +117,7 @@ Status Registrar::register_direct_on(const RegistrationScope& scope, size_t rail
   MemoryRegion asked = region;
   asked.over_pcie = options_->over_pcie.contains({gpu.pci_id, hca.name()});
   Result<DirectRegistration> direct =
-      register_direct(hca, asked, gpu, ordering(hca), options_->gpu_memory);
+      register_direct(hca, asked, gpu, ordering(), options_->gpu_memory);
   if (!direct) return forward_error(direct);
   handle->add(rail, scope.hcas[rail], direct->mr, scope.standby(rail));
   {

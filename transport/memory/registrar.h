@@ -66,7 +66,7 @@ class Registrar {
   std::map<std::string, RegistrationCounts> counts() const;
 
  private:
-  PciOrdering ordering(const HcaContext& hca) const;
+  PciOrdering ordering() const;
   Status register_host(const RegistrationScope& scope, const MemoryRegion& region,
                        MemoryHandle* handle);
   Status register_gpu(const RegistrationScope& scope, const MemoryRegion& region,

@@ -11,16 +11,15 @@ std::string text_of(const ibv_ece& ece) {
   return "vendor " + hex(ece.vendor_id) + " options " + hex(ece.options);
 }
 
-// Returns nothing where the HCA or the library knows no ECE, with the errno value in *err.
+// Returns nothing where the HCA knows no ECE, with the errno value in *err.
 std::optional<ibv_ece> query(const verbs::Api& api, ibv_qp* qp, int* err) {
   ibv_ece ece{};
-  *err = api.query_ece == nullptr ? EOPNOTSUPP : api.query_ece(qp, &ece);
+  *err = api.query_ece(qp, &ece);
   if (*err != 0) return std::nullopt;
   return ece;
 }
 
 int set(const verbs::Api& api, ibv_qp* qp, const wire::Ece& from) {
-  if (api.set_ece == nullptr) return EOPNOTSUPP;
   ibv_ece ece{from.vendor_id, from.options, from.comp_mask};
   return api.set_ece(qp, &ece);
 }

@@ -20,7 +20,7 @@
 namespace gdr::transport {
 
 // The agreement for the queue pairs of one connection, by their number in the handshake. Where
-// an HCA, the verbs library or the peer knows no ECE, the QP has none, which is not a failure.
+// an HCA or the peer knows no ECE, the QP has none, which is not a failure.
 class EceAgreement {
  public:
   // Sender: queries the offer for queue pair `index`, which is in INIT.

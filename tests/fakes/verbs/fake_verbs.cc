@@ -172,9 +172,4 @@ std::vector<ibv_qp_state> FakeVerbs::ece_set_in(uint32_t qp_num) const {
   return find_qp(qp_num)->ece_set_in;
 }
 
-void FakeVerbs::remove_ece() {
-  api_->set_ece = nullptr;
-  api_->query_ece = nullptr;
-}
-
 }  // namespace fake_verbs

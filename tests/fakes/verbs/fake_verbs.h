@@ -215,8 +215,6 @@ class FakeVerbs {
   uint32_t ece_options(uint32_t qp_num) const;
   // The states in which set_ece was called, in order.
   std::vector<ibv_qp_state> ece_set_in(uint32_t qp_num) const;
-  // Leaves the two functions of ECE away, as a verbs library before IBVERBS_1.10.
-  void remove_ece();
   // Since the start: queries of GIDs, registrations with Data Direct.
   int gid_queries() const { return copy_of(gid_queries_); }
   int data_direct_mrs() const { return copy_of(data_direct_mrs_); }
