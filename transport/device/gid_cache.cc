@@ -7,22 +7,11 @@
 namespace gdr::transport {
 namespace {
 
-GidType gid_type_of(uint32_t verbs_type) {
-  switch (verbs_type) {
-    case IBV_GID_TYPE_ROCE_V1:
-      return GidType::kRoceV1;
-    case IBV_GID_TYPE_ROCE_V2:
-      return GidType::kRoceV2;
-    default:
-      return GidType::kIb;
-  }
-}
-
 // Unused entries of a table cannot be queried.
 std::optional<GidEntry> query(const verbs::Api& api, ibv_context* context, int port, int index) {
   ibv_gid_entry found{};
   if (api.query_gid_ex(context, port, index, &found, 0, sizeof(found)) != 0) return {};
-  GidEntry entry{.index = index, .type = gid_type_of(found.gid_type)};
+  GidEntry entry{.index = index, .type = static_cast<GidType>(found.gid_type)};
   std::memcpy(entry.gid.data(), found.gid.raw, entry.gid.size());
   return entry;
 }
@@ -77,21 +66,6 @@ std::vector<GidEntry> GidCache::read(int port, const PortState& state) const {
 bool GidCache::is_unchanged(int port, const GidEntry& known) const {
   const auto present = query(api_, context_, port, known.index);
   return present && present->gid == known.gid && present->type == known.type;
-}
-
-bool may_change_gids(ibv_event_type type) {
-  switch (type) {
-    case IBV_EVENT_GID_CHANGE:
-    case IBV_EVENT_PORT_ACTIVE:
-    case IBV_EVENT_PORT_ERR:
-    case IBV_EVENT_LID_CHANGE:
-    case IBV_EVENT_SM_CHANGE:
-    case IBV_EVENT_CLIENT_REREGISTER:
-    case IBV_EVENT_DEVICE_FATAL:
-      return true;
-    default:
-      return false;
-  }
 }
 
 }  // namespace gdr::transport

@@ -59,7 +59,4 @@ class GidCache {
   std::map<int, Table> tables_;  // by port; guarded by mutex_
 };
 
-// Whether the event may mean that the GID table of a port has changed.
-bool may_change_gids(ibv_event_type type);
-
 }  // namespace gdr::transport

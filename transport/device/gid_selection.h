@@ -17,7 +17,8 @@
 
 namespace gdr::transport {
 
-// kIb on a RoCE port is treated as RoCE v1, since older verbs libraries report it for v1, too.
+// The values are those of verbs (ibv_gid_type). kIb on a RoCE port is treated as RoCE v1, since
+// older verbs libraries report it for v1, too.
 enum class GidType : uint8_t { kIb, kRoceV1, kRoceV2 };
 
 // One entry of a port's GID table.

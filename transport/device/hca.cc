@@ -144,7 +144,8 @@ Status HcaContext::query(bool data_direct) {
 }
 
 void HcaContext::on_event(ibv_event_type type) const {
-  if (may_change_gids(type)) gids_->drop();
+  // The events before this one are of queues. Any other may mean that a table has changed.
+  if (type >= IBV_EVENT_DEVICE_FATAL) gids_->drop();
   port_states_->drop();
   if (type == IBV_EVENT_DEVICE_FATAL) fatal_.store(true, std::memory_order_relaxed);
 }
