@@ -10,22 +10,11 @@
 namespace gdr::transport {
 namespace {
 
-const char* state_name(ibv_qp_state state) {
-  switch (state) {
-    case IBV_QPS_INIT:
-      return "INIT";
-    case IBV_QPS_RTR:
-      return "RTR";
-    case IBV_QPS_RTS:
-      return "RTS";
-    default:
-      return "another state";
-  }
-}
+constexpr const char* kStateNames[] = {"RESET", "INIT", "RTR", "RTS"};  // by ibv_qp_state
 
 std::string text_of(const StateChange& change) {
   return "moving QP " + hex(change.qp->qp_num) + " of " + port_text(change) + " to " +
-         state_name(change.attr.qp_state);
+         kStateNames[change.attr.qp_state];
 }
 
 std::string resolved_address(const StateChange& change) {
