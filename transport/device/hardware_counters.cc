@@ -45,13 +45,9 @@ std::optional<uint64_t> read_counter(const fs::path& path) {
   return whole ? std::optional(value) : std::nullopt;
 }
 
-// The counters of a queue in the HCA have 32 bits on mlx5, those of the port's PMA stay at their
-// largest value (IBTA 16.1.3.5). After a reset, it has moved by its value at least.
+// After a reset, it has moved by its value at least.
 uint64_t moved_by(uint64_t before, uint64_t after) {
-  constexpr uint64_t kHalf = uint64_t{1} << 31;
-  if (after >= before) return after - before;
-  const bool wrapped = before >= kHalf && before < 2 * kHalf && after < kHalf;
-  return wrapped ? 2 * kHalf - before + after : after;
+  return after >= before ? after - before : after;
 }
 
 }  // namespace
@@ -89,12 +85,9 @@ HardwareCounters moved_symptoms(const HardwareCounters& before, const HardwareCo
 }
 
 std::string to_string(const HardwareCounters& moved) {
-  constexpr size_t kMost = 12;
   std::string text;
-  size_t named = 0;
   for (const auto& [name, by] : moved) {
-    if (named == kMost) return text + " and " + std::to_string(moved.size() - kMost) + " more";
-    text += (named++ == 0 ? "" : ", ") + name + " +" + std::to_string(by);
+    text += (text.empty() ? "" : ", ") + name + " +" + std::to_string(by);
   }
   return text;
 }

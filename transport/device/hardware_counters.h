@@ -29,10 +29,10 @@ HardwareCounters read_hardware_counters(const std::string& ibdev_path, int port)
 bool is_symptom(std::string_view name);
 
 // What the symptoms moved by; those that did not are left out, and so is what only one of the two
-// has. A counter that went back was reset, or wrapped at 32 bits.
+// has. A counter that went back was reset.
 HardwareCounters moved_symptoms(const HardwareCounters& before, const HardwareCounters& after);
 
-// "link_downed +1, packet_seq_err +3", at most a dozen of them; "" for none.
+// "link_downed +1, packet_seq_err +3"; "" for none.
 std::string to_string(const HardwareCounters& moved);
 
 }  // namespace gdr::transport

@@ -78,23 +78,18 @@ TEST(HardwareCountersTest, SomeMoved_OnlyTheseAndByHowMuch) {
   EXPECT_EQ(moved_symptoms(before, after), (HardwareCounters{{"packet_seq_err", 3}}));
 }
 
-TEST(HardwareCountersTest, CounterWentBack_WrappedOrReset) {
+TEST(HardwareCountersTest, CounterWentBack_WasReset) {
   const auto moved = [](uint64_t before, uint64_t after) {
     return moved_symptoms({{"link_downed", before}}, {{"link_downed", after}});
   };
-  EXPECT_EQ(moved(0xfffffffe, 3), (HardwareCounters{{"link_downed", 5}})) << "wrapped at 32 bits";
-  EXPECT_EQ(moved(1000, 3), (HardwareCounters{{"link_downed", 3}})) << "was reset";
-  EXPECT_EQ(moved(1000, 0), HardwareCounters{}) << "was reset";
-  EXPECT_EQ(moved(uint64_t{1} << 40, 3), (HardwareCounters{{"link_downed", 3}}));
+  EXPECT_EQ(moved(1000, 3), (HardwareCounters{{"link_downed", 3}}));
+  EXPECT_EQ(moved(1000, 0), HardwareCounters{});
 }
 
-TEST(HardwareCountersTest, ManyMoved_TextNamesADozen) {
-  HardwareCounters moved;
-  EXPECT_EQ(to_string(moved), "");
-  for (int i = 10; i < 22; ++i) moved["err_" + std::to_string(i)] = 1;
-  EXPECT_TRUE(to_string(moved).ends_with(", err_21 +1"));
-  moved["err_22"] = 1;
-  EXPECT_TRUE(to_string(moved).ends_with(", err_21 +1 and 1 more"));
+TEST(HardwareCountersTest, SeveralMoved_TextNamesThem) {
+  EXPECT_EQ(to_string(HardwareCounters{}), "");
+  EXPECT_EQ(to_string({{"link_downed", 1}, {"packet_seq_err", 3}}),
+            "link_downed +1, packet_seq_err +3");
 }
 
 }  // namespace
