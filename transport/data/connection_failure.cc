@@ -127,7 +127,8 @@ void Connection::warn_of_changed_addresses() const {
 void Connection::log_moved_counters() const {
   std::vector<std::string> ports;
   for (const RailEnd& rail : end_.rails) ports.push_back(to_string(rail.device()));
-  (void)end_.watcher->log_moved_counters(std::move(ports), true).wait_for(kFirmwarePatience);
+  const auto logged = end_.watcher->log_moved_counters(std::move(ports), /*warns=*/true);
+  if (logged.valid()) (void)logged.wait_for(kFirmwarePatience);
 }
 
 }  // namespace gdr::transport

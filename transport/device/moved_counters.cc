@@ -16,6 +16,21 @@ void MovedCounters::watch(const Device& device) {
   ports_.try_emplace(name, Port{path, device.port, std::move(first), now_()});
 }
 
+void MovedCounters::suspect(const std::string& name) {
+  std::lock_guard lock(mutex_);
+  const auto port = ports_.find(name);
+  if (port != ports_.end()) port->second.suspected = true;
+}
+
+std::vector<std::string> MovedCounters::take_suspected() {
+  std::lock_guard lock(mutex_);
+  std::vector<std::string> names;
+  for (auto& [name, port] : ports_) {
+    if (std::exchange(port.suspected, false)) names.push_back(name);
+  }
+  return names;
+}
+
 std::string MovedCounters::take(const std::string& name, Clock::duration pause) {
   std::unique_lock lock(mutex_);
   const auto found = ports_.find(name);

@@ -85,7 +85,7 @@ class Watcher {
   // is warned of where it does not. Returns what is ready, or broken, when that is done.
   std::future<void> check_address(const Device& device, const wire::RailAddress& address);
   // Has it logged which hardware counters of these ports have moved, as warnings or, a port once a
-  // minute, as INFO lines. Returns what is ready, or broken, when that is done.
+  // minute, as INFO lines. Returns what is ready when that is done; not valid without ports.
   std::future<void> log_moved_counters(std::vector<std::string> ports, bool warns);
   // What the connections of the process have found out.
   UnreachablePaths& unreachable_paths() { return unreachable_paths_; }

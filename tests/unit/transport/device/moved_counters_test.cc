@@ -63,6 +63,15 @@ TEST_F(MovedCountersTest, CountersVanish_NothingAndTheyMoveOnFromWhereTheyWere) 
   EXPECT_EQ(counters.take("a:1", 1s), text("0 s: packet_seq_err +2"));
 }
 
+TEST_F(MovedCountersTest, PortsThatAreSuspected_AreTakenOnce) {
+  counters.watch(open());
+  counters.suspect("b:1");
+  EXPECT_TRUE(counters.take_suspected().empty()) << "it is not watched";
+  for (int i = 0; i < 2; ++i) counters.suspect("a:1");
+  EXPECT_EQ(counters.take_suspected(), std::vector<std::string>{"a:1"});
+  EXPECT_TRUE(counters.take_suspected().empty());
+}
+
 TEST_F(MovedCountersTest, PortThatIsNotWatchedOrHasNoCounters_Nothing) {
   counters.watch(open());
   EXPECT_EQ(counters.take("a:1", 1s), "");
