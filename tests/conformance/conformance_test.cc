@@ -29,9 +29,8 @@ std::set<std::string> lacking(int version) {
 // Peers that die and messages of gigabytes take most of the time: the newest version has them.
 TEST_P(EveryTable, CorrectPlugin_PassesEveryCaseThatTheVersionHas) {
   const bool takes_all = GetParam() == std::string("12");
-  ToolRun run =
-      run_tool({"conformance", "--plugin", REFERENCE_PLUGIN, "--table", GetParam(), "--filter",
-                takes_all ? "*" : "!(C5[2-7]*|C8*)", "--json", "-"});
+  ToolRun run = run_tool({"conformance", "--plugin", REFERENCE_PLUGIN, "--table", GetParam(),
+                          "--filter", takes_all ? "*" : "!(C5[2-7]*|C8*)", "--json", "-"});
   EXPECT_EQ(run.exit_code, 0) << run.out << run.err;
   json report = json::parse(run.out);
   std::set<std::string> skipped;
@@ -146,10 +145,10 @@ class EveryDefect : public testing::TestWithParam<std::tuple<Defect, const char*
 
 TEST_P(EveryDefect, Suite_FailsTheCaseOfItsClause) {
   auto [defect, table] = GetParam();
-  ToolRun run = run_tool(
-      {"conformance", "--plugin", REFERENCE_PLUGIN, "--table", table, "--filter",
-       defect.caught_by, "--timeout", "4", "--peer-death-timeout", "3", "--json", "-"},
-      {std::string("REFERENCE_PLUGIN_DEFECT=") + defect.name});
+  ToolRun run =
+      run_tool({"conformance", "--plugin", REFERENCE_PLUGIN, "--table", table, "--filter",
+                defect.caught_by, "--timeout", "4", "--peer-death-timeout", "3", "--json", "-"},
+               {std::string("REFERENCE_PLUGIN_DEFECT=") + defect.name});
   json report = json::parse(run.out);
   ASSERT_EQ(report["cases"].size(), 1u);
   if (std::string_view(defect.caught_by).starts_with("C8") &&

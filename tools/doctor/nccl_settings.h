@@ -46,8 +46,8 @@ std::string exclude_text(const Host& host, const std::vector<std::string>& ports
 // machine's jobs are not known.
 Observation nothing_set(const Host& host, std::string healthy);
 
-// Whether NCCL has a variable of that name. Those of its transport (NCCL_IB_*, NCCL_SOCKET_*) are in
-// plugin/config, which judges them.
+// Whether NCCL has a variable of that name. Those of its transport (NCCL_IB_*, NCCL_SOCKET_*) are
+// in plugin/config, which judges them.
 bool is_nccl_name(const std::string& name);
 // Returns NCCL's name from which `name` differs by at most two letters, the nearest of several; ""
 // where there is none.

@@ -37,7 +37,7 @@ struct Port {
   uint32_t max_msg_sz = 1u << 30;  // bytes; 0: not reported
   uint8_t active_speed = 64;       // HDR
   uint8_t active_width = 2;        // 4x
-  uint64_t effective_speed = 0;  // of ibv_query_port_speed, in 100 Mb/s; 0: it fails
+  uint64_t effective_speed = 0;    // of ibv_query_port_speed, in 100 Mb/s; 0: it fails
 };
 
 struct HcaConfig {

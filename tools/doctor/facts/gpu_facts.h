@@ -27,8 +27,8 @@ struct CudaLibrary {
 
 // What CUDA reports of a GPU; nothing where it does not.
 struct GpuFact {
-  std::optional<bool> exports_dmabuf;    // CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED
-  std::optional<bool> gpudirect;         // CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED
+  std::optional<bool> exports_dmabuf;  // CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED
+  std::optional<bool> gpudirect;       // CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_SUPPORTED
 };
 
 // How an HCA can register GPU memory.

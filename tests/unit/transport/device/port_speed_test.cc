@@ -14,10 +14,10 @@ namespace gdr::transport {
 namespace {
 
 TEST(LinkSpeed, KnownCodes_AreMegabitsOfAllLanes) {
-  EXPECT_EQ(link_speed_mbps(32, 2), 100000);    // EDR x4
-  EXPECT_EQ(link_speed_mbps(64, 2), 200000);    // HDR x4
-  EXPECT_EQ(link_speed_mbps(128, 2), 400000);   // NDR x4
-  EXPECT_EQ(link_speed_mbps(128, 4), 800000);   // NDR x8
+  EXPECT_EQ(link_speed_mbps(32, 2), 100000);   // EDR x4
+  EXPECT_EQ(link_speed_mbps(64, 2), 200000);   // HDR x4
+  EXPECT_EQ(link_speed_mbps(128, 2), 400000);  // NDR x4
+  EXPECT_EQ(link_speed_mbps(128, 4), 800000);  // NDR x8
   EXPECT_EQ(link_speed_mbps(32, 1), 25000);
   EXPECT_EQ(link_speed_mbps(64, 16), 100000);  // HDR x2
 }

@@ -111,9 +111,8 @@ TEST(RecoveryTextTest, WorkFailsOverEveryPath_NamesTheLastFailureAndItsCause) {
   EXPECT_THAT(text, HasSubstr("a chunk has failed 6 times in 204 s, over every rail"));
   EXPECT_THAT(text, HasSubstr("mlx5_3:1: RETRY_EXC_ERR at a mlx5_0:1. Likely cause: the peer did "
                               "not answer within"));
-  EXPECT_THAT(
-      work_fails_text("a chunk", {}, loss_of({PairReason::kCompletion, IBV_WC_REM_OP_ERR})),
-      HasSubstr("Likely cause: the peer's HCA could not complete"));
+  EXPECT_THAT(work_fails_text("a chunk", {}, loss_of({PairReason::kCompletion, IBV_WC_REM_OP_ERR})),
+              HasSubstr("Likely cause: the peer's HCA could not complete"));
 }
 
 TEST(RecoveryTextTest, ProbeIsNotAnswered_TheFixIsToCompareMtus) {

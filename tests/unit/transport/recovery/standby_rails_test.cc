@@ -43,9 +43,8 @@ TEST_F(StandbyRailsTest, MemoryCannotBeRegistered_IsGivenUpAtBothEndsForGood) {
   EXPECT_EQ(connection.registration_scope().hcas[1], nullptr);
   EXPECT_TRUE(pair.poll_until(
       [&] { return contains(pair.recovery_of(*pair.receiver).state_text(), "fake_r1"); }));
-  EXPECT_TRUE(pair.poll_until([&] {
-    return !log.lines(" reports: the rail was given up").empty();
-  }));
+  EXPECT_TRUE(
+      pair.poll_until([&] { return !log.lines(" reports: the rail was given up").empty(); }));
   pair.exchange({8, 1 << 20});
   pair.set_port('s', 1, true);  // which is no reason to try the rail again
   pair.exchange({8});
