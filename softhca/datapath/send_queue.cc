@@ -27,10 +27,6 @@ ibv_wc_opcode completion_opcode(ibv_wr_opcode opcode) {
       return IBV_WC_COMP_SWAP;
     case IBV_WR_ATOMIC_FETCH_AND_ADD:
       return IBV_WC_FETCH_ADD;
-    case IBV_WR_BIND_MW:
-      return IBV_WC_BIND_MW;
-    case IBV_WR_LOCAL_INV:
-      return IBV_WC_LOCAL_INV;
     default:
       return IBV_WC_SEND;
   }
@@ -48,16 +44,10 @@ const char* request_name(ibv_wr_opcode opcode) {
       return "SEND";
     case IBV_WR_SEND_WITH_IMM:
       return "SEND_WITH_IMM";
-    case IBV_WR_SEND_WITH_INV:
-      return "SEND_WITH_INV";
     case IBV_WR_ATOMIC_CMP_AND_SWP:
       return "ATOMIC_CMP_AND_SWP";
-    case IBV_WR_ATOMIC_FETCH_AND_ADD:
-      return "ATOMIC_FETCH_AND_ADD";
-    case IBV_WR_BIND_MW:
-      return "BIND_MW";
     default:
-      return "LOCAL_INV";
+      return "ATOMIC_FETCH_AND_ADD";
   }
 }
 
@@ -73,9 +63,6 @@ bool supported(ibv_wr_opcode opcode, ibv_qp_type type) {
     case IBV_WR_RDMA_WRITE_WITH_IMM:
     case IBV_WR_SEND:
     case IBV_WR_SEND_WITH_IMM:
-    case IBV_WR_SEND_WITH_INV:
-    case IBV_WR_BIND_MW:
-    case IBV_WR_LOCAL_INV:
       return true;
     case IBV_WR_RDMA_READ:
     case IBV_WR_ATOMIC_CMP_AND_SWP:
@@ -137,23 +124,6 @@ Wqe* SendQueue::claim() {
   return &wqe;
 }
 
-int SendQueue::set_binding(Wqe& wqe, const ibv_mw& window, uint32_t key,
-                           const ibv_mw_bind_info& info) const {
-  const bool type2 = window.type == IBV_MW_TYPE_2;
-  // The consumer of a window of type 2 chooses the last 8 bits of its rkey (IBTA 10.6.7.2.2).
-  if (((key ^ window.rkey) & ~0xffu) != 0 || (type2 && info.length == 0)) return EINVAL;
-  wqe.opcode = IBV_WR_BIND_MW;
-  wqe.binding = {window.handle,
-                 key,
-                 window.pd->handle,
-                 type2 ? qp_.shared().qpn : 0,
-                 info.mr == nullptr ? 0 : info.mr->lkey,
-                 info.mw_access_flags,
-                 info.addr,
-                 info.length};
-  return 0;
-}
-
 int SendQueue::post(const ibv_send_wr& wr) {
   const ibv_qp_cap& cap = qp_.config().cap;
   if (!supported(wr.opcode, qp_.config().type)) return EINVAL;
@@ -161,14 +131,6 @@ int SendQueue::post(const ibv_send_wr& wr) {
   Wqe* wqe = claim();
   if (wqe == nullptr) return ENOMEM;
   copy_operands(wr, wqe);
-  if (wr.opcode == IBV_WR_BIND_MW) {
-    // A window of type 1 is bound by ibv_bind_mw, which posts the request itself.
-    const bool type2 = wr.bind_mw.mw->type == IBV_MW_TYPE_2;
-    if (!type2 || set_binding(*wqe, *wr.bind_mw.mw, wr.bind_mw.rkey, wr.bind_mw.bind_info) != 0) {
-      abandon();
-      return EINVAL;
-    }
-  }
   if (wqe->inlined()) {
     for (int i = 0; i < wr.num_sge; ++i) {
       const ibv_sge& sge = wr.sg_list[i];
@@ -316,7 +278,7 @@ Pending SendQueue::progress() {
     // The clock is read only where something depends on it.
     bool timed = wqe.retry_at != 0 || qp_.link().modelled();
     uint64_t now = timed ? now_ns() : 0;
-    if (wqe.due == 0 && qp_.link().modelled() && !wqe.local()) {
+    if (wqe.due == 0 && qp_.link().modelled()) {
       wqe.due = qp_.link().reserve(qp_.link_ends(wqe.fetches()), wqe.bytes(), now);
     }
     uint64_t at_ns = std::max(wqe.retry_at, wqe.due);
@@ -396,13 +358,13 @@ SendQueue::Step SendQueue::start(Wqe& wqe, uint64_t now) {
 // Whether the largest packet of the request is lost, so that the responder never has all of it.
 bool SendQueue::loses_packet(const Wqe& wqe) {
   const uint64_t packet = std::min<uint64_t>(wqe.bytes(), 128u << qp_.attributes().path_mtu);
-  return !wqe.local() && faults_.loses_packet(qp_.shared().device, qp_.shared().port,
-                                              static_cast<uint32_t>(packet));
+  return faults_.loses_packet(qp_.shared().device, qp_.shared().port,
+                              static_cast<uint32_t>(packet));
 }
 
 std::optional<ibv_wc_status> SendQueue::begin(Wqe& wqe) {
   constexpr uint32_t kBegun = 1u << static_cast<uint32_t>(Moment::kBegun);
-  if ((wqe.reached & kBegun) != 0 || wqe.local()) return {};
+  if ((wqe.reached & kBegun) != 0) return {};
   Interruption cut = reach(qp_, wqe, Moment::kBegun, false);
   faults_.serve_events();
   wqe.receive_fault = cut.receive_status;
@@ -472,7 +434,7 @@ SendQueue::Step SendQueue::finish_next(Wqe& wqe, ibv_wc_status status) {
 void SendQueue::finish(Wqe& wqe, ibv_wc_status status) {
   bool wanted = qp_.config().signal_all || (wqe.flags & IBV_SEND_SIGNALED) != 0;
   if (wanted || status != IBV_WC_SUCCESS) report(wqe, status);
-  if (qp_.watch() != Watch::kEvents || status != IBV_WC_SUCCESS || wqe.local()) return;
+  if (qp_.watch() != Watch::kEvents || status != IBV_WC_SUCCESS) return;
   reach(qp_, wqe, Moment::kAcknowledged, false);
   faults_.serve_events();
 }

@@ -43,10 +43,6 @@ class SendQueue {
   // Claims a slot, fills it and commits it: 0, EINVAL or ENOMEM, as ibv_post_send.
   int post(const ibv_send_wr& wr);
 
-  // Makes a claimed slot a request to bind a window: 0, or EINVAL for a key that is not the
-  // window's.
-  int set_binding(Wqe& wqe, const ibv_mw& window, uint32_t key, const ibv_mw_bind_info& info) const;
-
   // Retires completed requests and starts new ones, without waiting.
   Pending progress();
   // Aborts and forgets all requests, without completions (RESET).

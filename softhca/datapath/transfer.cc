@@ -21,11 +21,11 @@ bool gather_local(const QueuePair& qp, const Wqe& wqe, Transfer& transfer) {
     transfer.local.add(reinterpret_cast<uint64_t>(wqe.inline_data), wqe.inline_bytes, -1);
     return true;
   }
-  const uint32_t access = kLocalAccess | (wqe.fetches() ? IBV_ACCESS_LOCAL_WRITE : 0);
+  const uint32_t access = wqe.fetches() ? IBV_ACCESS_LOCAL_WRITE : 0;
   for (uint32_t i = 0; i < wqe.num_sge; ++i) {
     if (wqe.sge[i].length == 0) continue;
     uint64_t address = 0;
-    SharedMr* mr = qp.process().self().acquire(wqe.sge[i], {qp.shared().pd, access, 0}, &address);
+    SharedMr* mr = qp.process().self().acquire(wqe.sge[i], qp.shared().pd, access, &address);
     if (mr == nullptr) return false;
     transfer.hold(mr);
     transfer.local.add(address, wqe.sge[i].length, mr->gpu);
@@ -38,9 +38,8 @@ Cqe receive_completion(const QueuePair& qp, const Wqe& wqe, const Transfer& tran
   entry.wr_id = oldest_receive(qp.peer(), qp.remote()).wr_id;
   entry.opcode = wqe.sends() ? IBV_WC_RECV : IBV_WC_RECV_RDMA_WITH_IMM;
   entry.byte_len = static_cast<uint32_t>(transfer.local.bytes);
-  const bool invalidates = wqe.opcode == IBV_WR_SEND_WITH_INV;
-  entry.imm = wqe.with_imm() || invalidates ? wqe.imm : 0;
-  entry.wc_flags = wqe.with_imm() ? IBV_WC_WITH_IMM : invalidates ? IBV_WC_WITH_INV : 0;
+  entry.imm = wqe.with_imm() ? wqe.imm : 0;
+  entry.wc_flags = wqe.with_imm() ? IBV_WC_WITH_IMM : 0;
   entry.qp_num = qp.remote().qpn;
   entry.src_qp = qp.shared().qpn;
   entry.slid = qp.port().lid;
@@ -115,11 +114,10 @@ bool lacks_receive(const QueuePair& qp, const Wqe& wqe, bool too_long) {
 // Looks up the memory of the oldest receive.
 TransferResult gather_receive(QueuePair& qp, const Wqe& wqe, Transfer& transfer, bool alone) {
   const RecvWqe& recv = oldest_receive(qp.peer(), qp.remote());
-  const Accessor by = {qp.remote().pd, kLocalAccess | IBV_ACCESS_LOCAL_WRITE, 0};
   for (uint32_t i = 0; i < recv.num_sge && i < kMaxSge; ++i) {
     if (recv.sge[i].length == 0) continue;
     uint64_t address = 0;
-    SharedMr* mr = qp.peer().acquire(recv.sge[i], by, &address);
+    SharedMr* mr = qp.peer().acquire(recv.sge[i], qp.remote().pd, IBV_ACCESS_LOCAL_WRITE, &address);
     if (mr == nullptr) {
       if (!alone) return kNeedsExclusive;
       return fail_receive(qp, wqe, transfer, IBV_WC_LOC_PROT_ERR, IBV_WC_REM_OP_ERR);
@@ -147,7 +145,7 @@ TransferResult gather_rdma(QueuePair& qp, const Wqe& wqe, Transfer& transfer, bo
   if (transfer.local.bytes == 0) return {};
   ibv_sge range = {wqe.remote_address, static_cast<uint32_t>(transfer.local.bytes), wqe.rkey};
   uint64_t address = 0;
-  SharedMr* mr = qp.peer().acquire(range, {qp.remote().pd, access, qp.remote().qpn}, &address);
+  SharedMr* mr = qp.peer().acquire(range, qp.remote().pd, access, &address);
   if (mr == nullptr) {
     if (!alone) return kNeedsExclusive;
     qp.fail_remote(IBV_EVENT_QP_ACCESS_ERR);
@@ -156,14 +154,6 @@ TransferResult gather_rdma(QueuePair& qp, const Wqe& wqe, Transfer& transfer, bo
   transfer.hold(mr);
   transfer.remote.add(address, range.length, mr->gpu);
   return {};
-}
-
-// Carries out what a send with invalidate asks for besides the send.
-TransferResult invalidate_remote(QueuePair& qp, const Wqe& wqe, const Transfer& transfer,
-                                 bool alone) {
-  if (!alone) return kNeedsExclusive;
-  if (invalidate_window(qp.peer(), wqe.imm, {qp.remote().pd, 0, qp.remote().qpn})) return {};
-  return fail_receive(qp, wqe, transfer, IBV_WC_REM_INV_REQ_ERR, IBV_WC_REM_INV_REQ_ERR);
 }
 
 // Carries out an RDMA atomic. It is atomic with respect to every other one on the memory of that
@@ -260,9 +250,6 @@ TransferResult deliver(QueuePair& qp, Wqe& wqe, Transfer& transfer, bool alone) 
   transfer.remote.clear();
   TransferResult gathered = wqe.sends() ? gather_receive(qp, wqe, transfer, alone)
                                         : gather_rdma(qp, wqe, transfer, alone);
-  if (wqe.opcode == IBV_WR_SEND_WITH_INV && gathered.succeeded()) {
-    gathered = invalidate_remote(qp, wqe, transfer, alone);
-  }
   if (!gathered.succeeded()) return gathered;
   // The responder knows only its own MTU. The requester finds that the packets are too long or
   // short.
@@ -289,16 +276,6 @@ TransferResult deliver(QueuePair& qp, Wqe& wqe, Transfer& transfer, bool alone) 
   return finished(IBV_WC_REM_OP_ERR);
 }
 
-// Carries out a request that needs nothing of the remote end.
-TransferResult change_window(QueuePair& qp, const Wqe& wqe, bool alone) {
-  if (!alone) return kNeedsExclusive;
-  const Peer& self = qp.process().self();
-  bool changed = wqe.opcode == IBV_WR_BIND_MW
-                     ? wqe.binding.pd == qp.shared().pd && bind_window(self, wqe.binding)
-                     : invalidate_window(self, wqe.imm, {qp.shared().pd, 0, qp.shared().qpn});
-  return finished(changed ? IBV_WC_SUCCESS : IBV_WC_MW_BIND_ERR);
-}
-
 }  // namespace
 
 TransferResult finish_in_steps(QueuePair& qp, Wqe& wqe, Transfer& transfer) {
@@ -321,8 +298,6 @@ TransferResult start_transfer(QueuePair& qp, Wqe& wqe, Transfer& transfer, bool 
   TransferResult result = {TransferResult::kNoAnswer};
   if (!gather_local(qp, wqe, transfer)) {
     result = finished(IBV_WC_LOC_PROT_ERR);
-  } else if (wqe.local()) {
-    result = change_window(qp, wqe, alone);
   } else if (transfer.local.bytes > qp.port().max_msg_sz ||
              (wqe.atomic() && transfer.local.bytes != 8)) {
     result = finished(IBV_WC_LOC_LEN_ERR);

@@ -8,7 +8,6 @@
 
 #include "softhca/datapath/segments.h"
 #include "softhca/datapath/staged_copy.h"
-#include "softhca/fabric/memory_window.h"
 #include "softhca/fabric/peer.h"
 #include "softhca/fabric/shared_layout.h"
 #include "softhca/gpu/gpu_ticket.h"
@@ -60,7 +59,7 @@ struct Wqe {
   uint64_t wr_id;
   ibv_wr_opcode opcode;
   uint32_t flags;  // ibv_send_flags
-  uint32_t imm;    // or the rkey to invalidate
+  uint32_t imm;
   uint32_t rkey;
   uint64_t remote_address;
   uint64_t compare_add;
@@ -69,7 +68,6 @@ struct Wqe {
   uint32_t inline_bytes;  // with IBV_SEND_INLINE the data is in the slot's inline buffer
   ibv_sge* sge;
   uint8_t* inline_data;
-  WindowBinding binding;  // of IBV_WR_BIND_MW
 
   bool started;                 // `transfer` is in progress or completed, but not yet retired
   bool completed;               // with `outcome`; waits for earlier requests to be retired
@@ -102,12 +100,7 @@ struct Wqe {
     return sum;
   }
   bool inlined() const { return (flags & IBV_SEND_INLINE) != 0; }
-  bool sends() const {
-    return opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM ||
-           opcode == IBV_WR_SEND_WITH_INV;
-  }
-  // Returns true for requests that need nothing of the remote end.
-  bool local() const { return opcode == IBV_WR_BIND_MW || opcode == IBV_WR_LOCAL_INV; }
+  bool sends() const { return opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM; }
   bool with_imm() const {
     return opcode == IBV_WR_SEND_WITH_IMM || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
   }

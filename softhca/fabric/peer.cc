@@ -71,7 +71,8 @@ bool Peer::alive() {
   return true;
 }
 
-SharedMr* Peer::acquire(const ibv_sge& range, const Accessor& by, uint64_t* address) const {
+SharedMr* Peer::acquire(const ibv_sge& range, uint32_t pd, uint32_t access,
+                        uint64_t* address) const {
   if (range.lkey == 0 || (range.lkey >> 24) != (slot() & 0xff)) return nullptr;
   SharedMr& mr = arena_.mr(key_index(range.lkey));
   if (mr.key.load(std::memory_order_relaxed) != range.lkey) return nullptr;
@@ -79,27 +80,14 @@ SharedMr* Peer::acquire(const ibv_sge& range, const Accessor& by, uint64_t* addr
   // either this thread sees the cleared key, or withdraw() sees this user.
   mr.users.fetch_add(1, std::memory_order_seq_cst);
   uint64_t offset = range.addr - mr.iova;
-  if (mr.key.load(std::memory_order_seq_cst) == range.lkey && mr.pd == by.pd &&
-      (mr.access & by.access) == by.access && range.addr >= mr.iova && offset <= mr.length &&
+  if (mr.key.load(std::memory_order_seq_cst) == range.lkey && mr.pd == pd &&
+      (mr.access & access) == access && range.addr >= mr.iova && offset <= mr.length &&
       range.length <= mr.length - offset) {
-    if (mr.region != 0) return acquire_window(mr, range, by, address);
     *address = mr.address + offset;
     return &mr;
   }
   release(&mr);
   return nullptr;
-}
-
-// The window's own reference is given back at once: that on its region keeps the memory.
-SharedMr* Peer::acquire_window(SharedMr& window, const ibv_sge& range, const Accessor& by,
-                               uint64_t* address) const {
-  SharedMr* region = nullptr;
-  if (window.qpn == 0 || window.qpn == by.qpn) {
-    ibv_sge inner = {window.address + (range.addr - window.iova), range.length, window.region};
-    region = acquire(inner, {by.pd, kLocalAccess, by.qpn}, address);
-  }
-  release(&window);
-  return region;
 }
 
 }  // namespace softhca

@@ -11,14 +11,6 @@
 
 namespace softhca {
 
-// Who accesses registered memory: a PD, what for (ibv_access_flags, or kLocalAccess for an lkey),
-// and the QP.
-struct Accessor {
-  uint32_t pd;
-  uint32_t access;
-  uint32_t qpn;
-};
-
 class Peer {
  public:
   Peer(Arena arena, bool self, bool allow_process_vm);
@@ -47,16 +39,14 @@ class Peer {
   // Page-locks the peer's staging area for CUDA, once. Control path.
   void pin_staging();
 
-  // Finds the region that a key names, as its own or as that of a memory window, and takes a
-  // reference on it when PD, access, bounds and QP allow `range`. Returns null otherwise. `address`
-  // becomes that of the first byte in the owner's address space.
-  SharedMr* acquire(const ibv_sge& range, const Accessor& by, uint64_t* address) const;
+  // Finds the region that a key names, and takes a reference on it when its PD, its access
+  // (ibv_access_flags) and its bounds allow `range`. Returns null otherwise. `address` becomes that
+  // of the first byte in the owner's address space.
+  SharedMr* acquire(const ibv_sge& range, uint32_t pd, uint32_t access, uint64_t* address) const;
   static void release(SharedMr* mr) { mr->users.fetch_sub(1, std::memory_order_release); }
 
  private:
   bool probe() const;
-  SharedMr* acquire_window(SharedMr& window, const ibv_sge& range, const Accessor& by,
-                           uint64_t* address) const;
 
   Arena arena_;
   const bool self_;

@@ -32,7 +32,6 @@ gdr::Result<Arena> make_arena(const Registry& registry, uint64_t instance) {
   header.pid = static_cast<uint32_t>(getpid());
   header.instance = instance;
   header.atomics.init();
-  header.windows.init();
   return arena;
 }
 

@@ -20,7 +20,7 @@
 namespace softhca {
 
 constexpr uint64_t kArenaMagic = 0x3161636874666f73;  // "softhca1"
-constexpr uint32_t kLayoutVersion = 7;
+constexpr uint32_t kLayoutVersion = 8;
 
 // A QPN is slot << kQpIndexBits | index. Slot 0 is not used: QPN 0 and 1 are reserved for
 // management (the SMI and the GSI).
@@ -57,22 +57,15 @@ struct SharedPort {
   std::atomic<uint64_t> receive_busy_ns;
 };
 
-// In SharedMr::access: the key is also an lkey, as that of a region is. Above the ibv_access_flags.
-constexpr uint32_t kLocalAccess = 1u << 31;
-
-// A region, or a memory window: a range of a region that an rkey of its own makes accessible.
 struct SharedMr {
-  std::atomic<uint32_t> key;    // 0 while not registered, or not bound
+  std::atomic<uint32_t> key;    // 0 while not registered
   std::atomic<uint32_t> users;  // accesses in progress; deregistration waits for them
   uint32_t pd;
   uint32_t access;
   uint64_t iova;
   uint64_t length;
-  uint64_t address;  // of the first byte: in the owner's address space; of a window: in its region
+  uint64_t address;  // of the first byte, in the owner's address space
   int32_t gpu;       // CUDA device, or -1 for host memory
-  uint32_t region;   // of a window: key of the region that it is bound to; else 0
-  uint32_t qpn;      // of a window of type 2: the QP that it is bound on; else 0
-  std::atomic<uint32_t> windows;  // bound to this region
 };
 
 // One completion. `release` is the send queue position up to which polling it frees slots (only of
@@ -196,7 +189,6 @@ struct ArenaHeader {
   std::atomic<uint64_t> staging;  // offset of the staging area, 0 while it is not allocated
   uint64_t staging_bytes;
   SharedMutex atomics;  // RDMA atomics on this process's memory
-  SharedMutex windows;  // binding and invalidating its memory windows, and deregistering regions
   alignas(64) std::atomic<uint32_t> engine_wake;
   std::atomic<uint32_t> engine_sleeps;
   std::atomic<uint32_t> copy_requests_ready;

@@ -15,7 +15,7 @@ gdr::Status read_event(const Json& json, const std::string& path, EventConfig* e
       {{"any", UINT32_MAX},
        {"write", bit_of(IBV_WR_RDMA_WRITE)},
        {"write_with_imm", bit_of(IBV_WR_RDMA_WRITE_WITH_IMM)},
-       {"send", bit_of(IBV_WR_SEND) | bit_of(IBV_WR_SEND_WITH_IMM) | bit_of(IBV_WR_SEND_WITH_INV)},
+       {"send", bit_of(IBV_WR_SEND) | bit_of(IBV_WR_SEND_WITH_IMM)},
        {"read", bit_of(IBV_WR_RDMA_READ)},
        {"atomic", bit_of(IBV_WR_ATOMIC_CMP_AND_SWP) | bit_of(IBV_WR_ATOMIC_FETCH_AND_ADD)}},
       "\"any\", \"write\", \"write_with_imm\", \"send\", \"read\" or \"atomic\"", &event->opcodes);

@@ -23,8 +23,8 @@ enum class Moment : uint32_t {
 enum class End : uint32_t { kRequester, kResponder };
 
 // The requests whose target consumes a receive: those that complete at the responder.
-constexpr uint32_t kReceivedOpcodes = 1u << IBV_WR_RDMA_WRITE_WITH_IMM | 1u << IBV_WR_SEND |
-                                      1u << IBV_WR_SEND_WITH_IMM | 1u << IBV_WR_SEND_WITH_INV;
+constexpr uint32_t kReceivedOpcodes =
+    1u << IBV_WR_RDMA_WRITE_WITH_IMM | 1u << IBV_WR_SEND | 1u << IBV_WR_SEND_WITH_IMM;
 
 // One request at one of its moments.
 struct RequestMoment {

@@ -119,12 +119,11 @@ void query_device(const Device& device, ibv_device_attr* attr) {
   attr->max_qp = static_cast<int>(config.max_qp);
   attr->max_qp_wr = static_cast<int>(config.max_qp_wr);
   attr->device_cap_flags = IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_SYS_IMAGE_GUID |
-                           IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_CURR_QP_STATE_MOD |
-                           IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B;
+                           IBV_DEVICE_RC_RNR_NAK_GEN | IBV_DEVICE_CURR_QP_STATE_MOD;
   attr->max_sge = attr->max_sge_rd = kMaxSge;
   attr->max_cq = kMaxCqs;
   attr->max_cqe = 1 << 20;
-  attr->max_mr = attr->max_mw = kMaxMrs;  // together
+  attr->max_mr = kMaxMrs;
   attr->max_pd = 1 << 16;
   attr->max_qp_rd_atom = attr->max_qp_init_rd_atom = kMaxReads;
   attr->max_res_rd_atom = attr->max_qp * static_cast<int>(kMaxReads);

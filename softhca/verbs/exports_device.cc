@@ -15,7 +15,6 @@
 #include "softhca/verbs/context.h"
 #include "softhca/verbs/cq.h"
 #include "softhca/verbs/device.h"
-#include "softhca/verbs/mw.h"
 #include "softhca/verbs/pd.h"
 #include "softhca/verbs/qp.h"
 #include "softhca/verbs/runtime.h"
@@ -92,9 +91,6 @@ Context* open_context(Device& device, int command_fd) {
   base.ops.req_notify_cq = req_notify_cq;
   base.ops.post_send = post_send;
   base.ops.post_recv = post_recv;
-  base.ops.alloc_mw = alloc_mw;
-  base.ops.bind_mw = bind_mw;
-  base.ops.dealloc_mw = dealloc_mw;
   base.cmd_fd = command_fd;
   base.async_fd = context->async_events->fd();
   base.num_comp_vectors = kCompletionVectors;

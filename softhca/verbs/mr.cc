@@ -8,8 +8,8 @@
 #include <thread>
 #include <utility>
 
-#include "softhca/fabric/memory_window.h"
 #include "softhca/gpu/copier.h"
+#include "softhca/model/clock.h"
 #include "softhca/verbs/context.h"
 #include "softhca/verbs/runtime.h"
 
@@ -58,6 +58,21 @@ SharedMr& shared_of(Runtime& runtime, const Registration& registration) {
   return runtime.process().arena().mr(registration.index);
 }
 
+// Clears the key of a region, and waits for the accesses in progress, for at most 2 s: one of a
+// process that was killed never ends.
+void withdraw(SharedMr& mr) {
+  constexpr uint64_t kPatienceNs = 2'000'000'000;
+  mr.key.store(0);
+  uint64_t until = now_ns() + kPatienceNs;
+  while (mr.users.load() != 0) {
+    if (now_ns() >= until) {
+      mr.users.store(0);
+      return;
+    }
+    std::this_thread::yield();
+  }
+}
+
 // Makes the keys of registrations fail that have lost some of their pages.
 void withdraw_lost(Runtime& runtime, uint64_t begin, uint64_t end) {
   runtime.registrations().for_each([&](const Registration& registration) {
@@ -84,13 +99,11 @@ void publish(Runtime& runtime, const Registration& registration) {
   SharedMr& shared = shared_of(runtime, registration);
   const Region& region = registration.region;
   shared.pd = registration.use->domain().number();
-  shared.access = region.access | kLocalAccess;
+  shared.access = region.access;
   shared.iova = region.iova;
   shared.length = region.length;
   shared.address = registration.pinned.address;
   shared.gpu = registration.pinned.gpu;
-  shared.region = 0;
-  shared.qpn = 0;
   shared.key.store(registration.key);
 }
 
@@ -120,7 +133,6 @@ ibv_mr* enter(ibv_pd* pd, const Region& region, PinnedMemory pinned) {
   registration->region = region;
   registration->use.emplace(Pd::of(pd).domain);
   registration->pinned = std::move(pinned);
-  shared_of(runtime, *registration).windows.store(0);
   publish(runtime, *registration);
   runtime.registrations().put(registration->index, registration);
   if (Counters* counters = runtime.process().counters()) {
@@ -170,12 +182,10 @@ int prepare(ibv_pd* pd, Change& change) {
   return error;
 }
 
-// Returns 0, or EBUSY while a window is bound to the region.
-int carry_out(Mr& mr, Change change) {
+void carry_out(Mr& mr, Change change) {
   Runtime& runtime = runtime_of(mr.verbs.pd);
   Registration& registration = *mr.registration;
-  SharedMr& shared = shared_of(runtime, registration);
-  if (!withdraw_region(runtime.process().self(), shared)) return EBUSY;
+  withdraw(shared_of(runtime, registration));
   registration.region = change.region;
   if (change.repins) registration.pinned = std::move(change.pinned);
   if (change.pd != nullptr) {
@@ -185,7 +195,6 @@ int carry_out(Mr& mr, Change change) {
   publish(runtime, registration);
   mr.verbs.addr = reinterpret_cast<void*>(change.region.address);
   mr.verbs.length = change.region.length;
-  return 0;
 }
 
 }  // namespace
@@ -231,8 +240,9 @@ int rereg_mr(ibv_mr* handle, int flags, ibv_pd* pd, void* address, size_t length
   change.repins = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0 ||
                   ((flags & IBV_REREG_MR_CHANGE_ACCESS) != 0 && mr.registration->pinned.gpu < 0);
   errno = prepare(handle->pd, change);
-  if (errno == 0) errno = carry_out(mr, std::move(change));
-  return errno == 0 ? 0 : IBV_REREG_MR_ERR_CMD;
+  if (errno != 0) return IBV_REREG_MR_ERR_CMD;
+  carry_out(mr, std::move(change));
+  return 0;
 }
 
 int dereg_mr(ibv_mr* handle) {
@@ -241,7 +251,7 @@ int dereg_mr(ibv_mr* handle) {
   if (runtime.orphaned()) return 0;
   if (Context::of(handle->context).device->removed()) return EIO;
   Registration& registration = *mr.registration;
-  if (!withdraw_region(runtime.process().self(), shared_of(runtime, registration))) return EBUSY;
+  withdraw(shared_of(runtime, registration));
   runtime.registrations().remove(registration.index);
   runtime.give_registration(registration.index);
   registration.pinned = PinnedMemory{};

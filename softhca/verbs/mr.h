@@ -45,8 +45,7 @@ ibv_mr* reg_dmabuf_mr(ibv_pd* pd, uint64_t offset, size_t length, uint64_t iova,
 // As ibv_rereg_mr: 0, or an ibv_rereg_mr_err_code with errno set. The keys stay the same, and so
 // does the region after an error.
 int rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, size_t length, unsigned access);
-// Waits for transfers that use the region, for at most 2 s (one that was killed never ends). EBUSY
-// while a memory window is bound to it.
+// Waits for transfers that use the region, for at most 2 s (one that was killed never ends).
 int dereg_mr(ibv_mr* mr);
 // A second handle, for another context of this process. Its `addr` is null, as ibv_import_mr(3)
 // says.

@@ -124,20 +124,6 @@ void set_qp_writers(ibv_qp_ex* qp) {
     begin_rdma(ex, IBV_WR_ATOMIC_FETCH_AND_ADD, rkey, address, 0);
     if (builder.current != nullptr) builder.current->compare_add = add;
   };
-  qp->wr_send_inv = [](ibv_qp_ex* ex, uint32_t rkey) {
-    begin_rdma(ex, IBV_WR_SEND_WITH_INV, 0, 0, rkey);
-  };
-  qp->wr_local_inv = [](ibv_qp_ex* ex, uint32_t rkey) {
-    begin_rdma(ex, IBV_WR_LOCAL_INV, 0, 0, rkey);
-  };
-  qp->wr_bind_mw = [](ibv_qp_ex* ex, ibv_mw* window, uint32_t key, const ibv_mw_bind_info* info) {
-    Wqe* wqe = begin(ex, IBV_WR_BIND_MW);
-    if (wqe == nullptr) return;
-    if (window->type != IBV_MW_TYPE_2 ||
-        Qp::of(ex).send_queue.set_binding(*wqe, *window, key, *info) != 0) {
-      builder.error = EINVAL;
-    }
-  };
   qp->wr_set_sge = [](ibv_qp_ex* ex, uint32_t lkey, uint64_t address, uint32_t length) {
     ibv_sge sge = {address, length, lkey};
     set_sges(ex, 1, &sge);

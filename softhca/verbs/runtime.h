@@ -49,7 +49,7 @@ class Runtime final : private FaultTarget {
   // Pollers and event readers look objects up here while others come and go.
   ObjectTable<QueuePair>& qps() { return qps_; }
   ObjectTable<Cq>& cqs() { return cqs_; }
-  // Takes an entry of the arena's table of regions and windows; -1 when there is no room.
+  // Takes an entry of the arena's table of regions; -1 when there is no room.
   int take_registration();
   void give_registration(uint32_t index) { mr_indices_.give(index); }
   // Makes a key whose generation differs from that of the index's earlier keys. It is not 0.
