@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <set>
 
-#include "topology/broadcom.h"
-
 namespace gdr::topology {
 namespace {
 
@@ -90,6 +88,14 @@ PathClass between_gpus(const Machine& machine, size_t a, size_t b) {
 }
 
 }  // namespace
+
+int broadcom_generation(const PciIds& ids, BroadcomLevel level) {
+  if (ids.vendor != 0x1000 || ids.subsystem_vendor != 0x1000) return 0;
+  const int variant = ids.subsystem_device >> 12;
+  if (ids.device == 0xc010 && variant == 0xa) return 4;
+  if (ids.device == 0xc030 && variant == (level == BroadcomLevel::kInner ? 1 : 0)) return 5;
+  return 0;
+}
 
 const char* to_string(PathClass path) { return kNames[static_cast<int>(path)]; }
 

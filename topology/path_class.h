@@ -32,6 +32,13 @@ const char* to_string(PathClass path);
 // shows itself as several counts as one: this is the outermost of them.
 int counted_switch(const Machine& machine, const Attachment& at);
 
+// Where in the chip a part of a Broadcom switch is that shows itself as several.
+enum class BroadcomLevel { kOuter, kInner };
+
+// Returns the PCIe generation (4 or 5) of such a switch, by the ids of a part at this level; 0: it
+// is another switch. NCCL recognises them in this way (getBcmGen in src/graph/topo.cc).
+int broadcom_generation(const PciIds& ids, BroadcomLevel level);
+
 // Returns the class of the path over PCIe alone: kPix, kPxb, kPhb or kSys. Two functions under the
 // same switch, or of the same card, are kPix; switches that are cabled to each other make kPxb. A
 // Broadcom switch that shows itself as several counts as one, as NCCL flattens it

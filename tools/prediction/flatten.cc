@@ -1,7 +1,7 @@
 #include <algorithm>
 
 #include "tools/prediction/graph.h"
-#include "topology/broadcom.h"
+#include "topology/path_class.h"
 
 namespace gdr::topology::nccl {
 namespace {
