@@ -68,7 +68,7 @@ class RequestPool {
   Request& operator[](size_t index) { return requests_[index]; }
 
  private:
-  static constexpr int kBlock = 16;
+  static constexpr int kBlock = 4;
 
   [[gnu::cold, gnu::noinline]] Request* take_first_time() {
     if (free_count_ == 0) return nullptr;
