@@ -103,7 +103,15 @@ RailLoss describe_loss(const RecoveryState& state, const Pair& pair) {
   loss.port = state.io.port_text(pair.index);
   loss.peer = state.io.peer_text(pair.index);
   loss.cause = pair.agreement.cause();
-  loss.peer_cause = pair.agreement.peer().cause;
+  // A time-out is how a port that is down shows where its event comes later.
+  const bool has_status = loss.cause.reason == wire::PairReason::kCompletion ||
+                          loss.cause.reason == wire::PairReason::kProbe;
+  if (has_status && state.is_port_down(pair)) loss.cause.reason = wire::PairReason::kPortDown;
+  // After a loss, until the peer has gone down as well, what it has stated is of an earlier one.
+  const uint32_t step = pair.agreement.step();
+  const bool is_of_this_loss = loss.cause.reason == wire::PairReason::kPeer || step % 2 == 0 ||
+                               pair.agreement.peer().step >= step;
+  if (is_of_this_loss) loss.peer_cause = pair.agreement.peer().cause;
   // One that the connection has moved to is missed like any other.
   loss.stands_by = pair.stands_by && std::ranges::any_of(state.pairs, [](const Pair& other) {
                      return !other.stands_by && other.agreement.usable();

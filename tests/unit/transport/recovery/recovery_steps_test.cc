@@ -54,9 +54,9 @@ TEST_F(RecoveryEndTest, NoRailReturns_BothEndsFailWithTheCauseOfEach) {
   ASSERT_TRUE(sender.link->failed());
   EXPECT_TRUE(receiver.link->failed());
   const std::string text = sender.link->failure().text;
-  EXPECT_TRUE(contains_all(
-      text, {"no rail is left, and none has returned for 3", "fake_a:1 <-> ",
-             "fake_b:1: RETRY_EXC_ERR", "fake_d:1: the port is down", "Likely cause: a cable"}));
+  EXPECT_TRUE(contains_all(text, {"no rail is left, and none has returned for 3", "fake_a:1 <-> ",
+                                  "fake_b:1: the port is down (RETRY_EXC_ERR)",
+                                  "fake_d:1: the port is down", "Likely cause: a cable"}));
 }
 
 // The first rail of one end and the second one of the other.
