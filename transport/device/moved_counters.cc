@@ -3,6 +3,11 @@
 #include <utility>
 
 namespace gdr::transport {
+namespace {
+
+constexpr std::chrono::seconds kReadPause{1};
+
+}  // namespace
 
 void MovedCounters::watch(const Device& device) {
   const std::string name = to_string(device);
@@ -36,7 +41,10 @@ std::string MovedCounters::take(const std::string& name, Clock::duration pause) 
   const auto found = ports_.find(name);
   if (found == ports_.end()) return "";
   Port& port = found->second;
-  if (port.has_text && now_() < port.since + pause) return "";
+  const Clock::time_point now = now_();
+  if (port.has_text && now < port.since + pause) return "";
+  if (port.read_at != Clock::time_point{} && now < port.read_at + kReadPause) return "";
+  port.read_at = now;
   lock.unlock();
   HardwareCounters counters = read_hardware_counters(port.ibdev_path, port.number);
   lock.lock();

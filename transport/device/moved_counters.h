@@ -26,7 +26,8 @@ class MovedCounters {
   std::vector<std::string> take_suspected();
   // Returns what has moved on a port, "mlx5_0:1", since it is watched or since the last text:
   // "hardware counters of mlx5_0:1 that moved in the last 193 s: local_ack_timeout_err +12,
-  // packet_seq_err +3". "" where nothing has, and until `pause` after the last text.
+  // packet_seq_err +3". "" where nothing has, until `pause` after the last text, and for a second
+  // after a read: many connections of a port fail at once.
   std::string take(const std::string& port, Clock::duration pause);
 
  private:
@@ -36,7 +37,8 @@ class MovedCounters {
     HardwareCounters last;    // at the last text
     Clock::time_point since;  // of that
     bool has_text = false;    // since it is watched
-    bool suspected = false;   // since take_suspected()
+    Clock::time_point read_at{};
+    bool suspected = false;  // since take_suspected()
   };
 
   const Now now_;
