@@ -25,6 +25,13 @@ topology::PathClass nearest_path(const topology::RailDecision& decision, size_t 
   return nearest;
 }
 
+// The switches of a grouped file would lead GPUDirect over PCIe in place of NVLink-C2C.
+bool may_have_c2c(const topology::Machine& machine) {
+  return machine.cpu.arch == "arm64" ||
+         std::ranges::any_of(machine.gpus,
+                             [](const topology::Gpu& gpu) { return gpu.c2c_links > 0; });
+}
+
 }  // namespace
 
 std::set<std::pair<std::string, std::string>> pairs_over_pcie(
@@ -80,7 +87,8 @@ std::optional<Finding> ignored_map(const topology::RailDecision& decision,
   constexpr char kFile[] =
       "set NCCL_TOPO_FILE to what `nccl-gdr topo --nccl-xml --grouped` prints; `nccl-gdr topo` "
       "shows what NCCL will choose";
-  if (topology::is_flat(decision)) {
+  const bool has_choice = topology::usable_ports(decision.plan).size() > 1;
+  if (has_choice && topology::is_flat(decision) && !may_have_c2c(decision.machine)) {
     return Finding{FindingKind::kRailMapIgnored, Severity::kWarning, "",
                    "NCCL chooses by distance, of which this machine shows nothing, and may not "
                    "follow GDR_NCCL_RAIL_MAP",
