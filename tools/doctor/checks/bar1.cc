@@ -14,6 +14,8 @@ namespace {
 constexpr double kGiB = 1024.0 * 1024 * 1024;
 // What firmware gives a data centre GPU at most where it does not map the whole memory.
 constexpr double kSmall = kGiB;
+// What no such GPU has where the whole memory is not mapped.
+constexpr double kLarge = 32 * kGiB;
 
 // Returns the bytes that a model's name states ("NVIDIA A100-SXM4-80GB"); 0: none.
 double memory_by_name(const std::string& model) {
@@ -45,8 +47,11 @@ Observation bar1_of(const Host& host, size_t index) {
     text += fmt::format(", where its peers have {:.4g} GiB", largest / kGiB);
   } else if (memory > bar) {
     text += fmt::format(", the memory {:.0f} GB by the model's name", memory / 1e9);
-  } else if (bar > kSmall) {
+  } else if (memory > 0 || bar >= kLarge) {
     return ok(name, text);
+  } else if (bar > kSmall) {
+    return unknown(name, text + ", and the model's name does not state the memory",
+                   "compare it with the memory in `nvidia-smi -q -d MEMORY`");
   }
   return warning(name, text, "enable above-4G decoding and resizable BARs in the firmware");
 }

@@ -41,6 +41,8 @@ TEST(Bar1, EachCase_HasItsVerdict) {
                 Verdict::kWarning, "", "BAR1 is 0.25 GiB"},
                {"memory unknown", gpus_with("NVIDIA H200", 256 * kGiB), Verdict::kOk, "",
                 "BAR1 is 256 GiB"},
+               {"memory unknown and the window in between", gpus_with("NVIDIA H200", 16 * kGiB),
+                Verdict::kUnknown, "", "BAR1 is 16 GiB, and", "nvidia-smi"},
                {"BAR unknown", gpus_with(kModel, 0), Verdict::kUnknown, "", "", "mount /sys"},
                {"C2C",
                 [](InspectedHost* made) {
