@@ -50,12 +50,31 @@ void judge_findings(const Host& host, const Findings& findings, Observations* se
   }
 }
 
+// What many guides set, and no release of NCCL has read for years.
+constexpr char kRemoved[][21] = {"NCCL_IB_GDR_LEVEL", "NCCL_IB_CUDA_SUPPORT"};
+
+bool is_removed(const std::string& name) { return name == kRemoved[0] || name == kRemoved[1]; }
+
 // Variables of NCCL's own transport matter where that is used, and do nothing in the plugin.
 void judge_not_applicable(const Host& host, const config::Description& description,
                           Observations* seen) {
   if (!asks_for_this_plugin(host)) return;
   for (const config::NotApplicableRow& row : description.not_applicable) {
-    judge_findings(host, row.findings, seen);
+    if (!is_removed(row.variable->name)) judge_findings(host, row.findings, seen);
+  }
+}
+
+// They do nothing with any transport, whatever their value.
+void judge_removed(const Host& host, Observations* seen) {
+  for (const char* name : kRemoved) {
+    if (!nccl_setting(host, name).has_value()) continue;
+    const bool is_off = name == kRemoved[1] && nccl_number(host, name) == 0;
+    seen->push_back(
+        warning(name, value_text(host, name) + ": no release since NCCL 2.4 reads it",
+                is_off ? unset_text(host, name) +
+                             ", and export NCCL_NET_GDR_LEVEL=LOC to turn GPUDirect RDMA off"
+                       : unset_text(host, name) +
+                             "; NCCL_NET_GDR_LEVEL is read in its place, as PIX, PXB, PHB or SYS"));
   }
 }
 
@@ -220,6 +239,7 @@ Observations run_nccl_variables(const Host& host) {
   Observations seen;
   for (const config::Row& row : description.rows) judge_findings(host, row.findings, &seen);
   judge_not_applicable(host, description, &seen);
+  judge_removed(host, &seen);
   judge_findings(host, description.unknown, &seen);
   Findings of_prediction;
   (void)topo::nccl_settings(host.environment, {}, &of_prediction);
@@ -231,8 +251,7 @@ Observations run_nccl_variables(const Host& host) {
   judge_leftovers(host, &seen);
   if (!seen.empty()) return seen;
   if (!host.environment.empty()) {
-    return {ok("", fmt::format("variables with known names, and values that can be used: {}",
-                               host.environment.size()))};
+    return {ok("", fmt::format("variables with known names: {}", host.environment.size()))};
   }
   return {nothing_set(host, "no variable of NCCL or the plugin is set")};
 }

@@ -55,7 +55,7 @@ TEST(NcclVariables, EachCase_HasItsVerdict) {
               {"NCCL_IB_TIMEOUT", "22"},
               {"NCCL_NET_GDR_LEVEL", "PHB"},
               {"NCCL_ASYNC_ERROR_HANDLING", "1"}}),
-        Verdict::kOk, "", "variables with known names, and values that can be used: 4"},
+        Verdict::kOk, "", "variables with known names: 4"},
        {"unknown names",
         with({{"NCCL_NVLINK_ENABLE", "1"},
               {"NCCL_GDR_LEVEL", "5"},
@@ -102,6 +102,21 @@ TEST(NcclVariables, EachCase_HasItsVerdict) {
        {"relaxed ordering off", without_relaxed_ordering("GenuineIntel"), Verdict::kOk},
        {"relaxed ordering off on AMD", without_relaxed_ordering("AuthenticAMD"), Verdict::kWarning,
         "", "strictly ordered writes", "unset NCCL_IB_PCI_RELAXED_ORDERING"}});
+}
+
+TEST(NcclVariables, RemovedFromNccl_AreWarningsWhateverTheValueAndThePlugin) {
+  for (const char* value : {"0", "1", "-2", "PHB"}) {
+    for (const char* name : {"NCCL_IB_GDR_LEVEL", "NCCL_IB_CUDA_SUPPORT"}) {
+      for (const Environment& plugin : {Environment{}, Environment{{"NCCL_NET_PLUGIN", "gdr"}}}) {
+        Environment environment = plugin;
+        environment[name] = value;
+        const Observations seen = variables_seen_with(environment);
+        ASSERT_EQ(seen.size(), 1u) << name << value;
+        EXPECT_EQ(seen[0].verdict, Verdict::kWarning) << name << value;
+        EXPECT_TRUE(seen[0].fix.starts_with(std::string("unset ") + name)) << seen[0].fix;
+      }
+    }
+  }
 }
 
 TEST(NcclVariables, FilesOfNccl_AreReadAsNcclReadsThem) {
