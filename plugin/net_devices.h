@@ -92,7 +92,7 @@ class NetDevices {
   void restart();
 
   int count() const;  // the devices that NCCL has to know of
-  // Returns false where there is no such device or `properties` is null. NCCL keeps the pointers:
+  // Returns false for an unknown device or a null `properties`. NCCL keeps the pointers:
   // the strings live as long as this object, whatever is merged.
   bool get(int device, DeviceProperties* properties);
   // The ports that a device consists of; empty: there is no such device.

@@ -14,7 +14,7 @@ namespace gdr::plugin {
 // The standby rails of one device.
 struct StandbyRails {
   std::vector<size_t> devices;  // the first choice first
-  // Where there are none: why the next device in order is none.
+  // If empty: why the next device in order does not stand by.
   std::string why_none;
 };
 

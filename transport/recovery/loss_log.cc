@@ -104,9 +104,9 @@ RailLoss describe_loss(const RecoveryState& state, const Pair& pair) {
   loss.peer = state.io.peer_text(pair.index);
   loss.cause = pair.agreement.cause();
   // A time-out is how a port that is down shows where its event comes later.
-  const bool has_status = loss.cause.reason == wire::PairReason::kCompletion ||
-                          loss.cause.reason == wire::PairReason::kProbe;
-  if (has_status && state.is_port_down(pair)) loss.cause.reason = wire::PairReason::kPortDown;
+  if (loss.cause.is_of_a_request() && state.is_port_down(pair)) {
+    loss.cause.reason = wire::PairReason::kPortDown;
+  }
   // After a loss, until the peer has gone down as well, what it has stated is of an earlier one.
   const uint32_t step = pair.agreement.step();
   const bool is_of_this_loss = loss.cause.reason == wire::PairReason::kPeer || step % 2 == 0 ||

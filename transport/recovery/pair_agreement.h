@@ -26,6 +26,10 @@ struct PairCause {
   ibv_wc_status status = IBV_WC_SUCCESS;
   int sys_errno = 0;  // with kWithdrawn and kRailMissing: what could not be created or registered
 
+  // Whether a work request has failed, and nothing else is known.
+  bool is_of_a_request() const {
+    return reason == wire::PairReason::kCompletion || reason == wire::PairReason::kProbe;
+  }
   bool operator==(const PairCause&) const = default;
 };
 

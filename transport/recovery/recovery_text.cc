@@ -97,9 +97,9 @@ TextAndFix likely_cause(const PairCause& cause) {
         "switch whose MTU is smaller than that of the ports",
         "compare the MTU of all ports and switches (`ping -M do -s <bytes>` on RoCE)"};
   }
-  const bool has_status =
-      cause.reason == wire::PairReason::kCompletion || cause.reason == wire::PairReason::kProbe;
-  if (!has_status || is_flushed(cause)) return {texts_of(cause).likely, texts_of(cause).fix};
+  if (!cause.is_of_a_request() || is_flushed(cause)) {
+    return {texts_of(cause).likely, texts_of(cause).fix};
+  }
   if (classify_failure(cause.status) != FailureClass::kConnectionLost) {
     return likely_cause_of(cause.status);
   }

@@ -76,7 +76,7 @@ TEST_F(TransportTest, Listen_HandleIsOneThatNcclsTransportsRefuse) {
   for (int i = 0; i < 64; ++i) {
     const wire::Handle handle = handle_of(*transport->listen(RailChoice{{1}, {}}).value());
     const auto* bytes = reinterpret_cast<const uint8_t*>(&handle);
-    // Every version reads the magic number, whose start is no family, and the version here.
+    // Every version reads the magic number, which is not an address family, and the version here.
     EXPECT_EQ(std::memcmp(bytes, "GDRG\x08\0", 6), 0);
     EXPECT_EQ(std::memcmp(bytes + kIbState, kFirstCall, 4), 0);
     EXPECT_EQ(std::memcmp(bytes + kSocketState, kFirstCall, 5), 0);

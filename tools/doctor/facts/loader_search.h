@@ -30,7 +30,7 @@ std::vector<std::string> paths_in_cache(const std::string& cache, const std::str
 // foreign library runs in the doctor, and a library of several hundred MB takes milliseconds.
 struct ElfFile {
   std::string names;      // .dynstr: the names of symbols, versions and libraries, each with a '\0'
-  std::string constants;  // .rodata, its first 64 MiB; "" where there is none
+  std::string constants;  // .rodata, its first 64 MiB; "" without that section
 
   // Whether the library exports or uses this name.
   bool has_name(const std::string& name) const;
