@@ -44,7 +44,7 @@ class ReceiveSlots {
 
   // First buffer of the next receive.
   uint64_t head() const { return head_; }
-  // Whether the slots of the next `count` buffers are free. They are not when a receive of 512
+  // Whether the slots of the next `count` buffers are free. They are not when a receive of 256
   // buffers before is still incomplete.
   bool are_free(int count) const;
   // Fills the clear-to-send slot of a request's buffer `index`; nothing of it is written to the

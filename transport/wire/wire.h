@@ -21,13 +21,14 @@ namespace gdr::transport::wire {
 static_assert(std::endian::native == std::endian::little);
 
 inline constexpr uint32_t kMagic = 0x47524447;  // "GDRG"
-inline constexpr uint16_t kWireVersion = 8;
+inline constexpr uint16_t kWireVersion = 9;
 
 inline constexpr int kMaxRails = 8;  // of one connection
 inline constexpr int kMaxQps = 128;  // of one connection, over all rails
 inline constexpr int kMaxGroup = 8;  // buffers of one grouped receive
-inline constexpr int kSlots =
-    512;  // entries of the clear-to-send ring, one per buffer; a power of two
+// Entries of the clear-to-send ring, one per buffer; a power of two. As many buffers as NCCL has
+// outstanding: 32 receives of up to kMaxGroup.
+inline constexpr int kSlots = 256;
 // Bytes. A message is split between QPs only at multiples of this: NCCL's LL128 protocol reads a
 // 128-byte line as soon as its flag is there, so one line must arrive by one write.
 inline constexpr size_t kSplitAlignment = 128;
@@ -379,16 +380,16 @@ struct Tables {
 static_assert(sizeof(Tables) == kSlots * (64 + 8) + kProbeBytes + kMaxQps * (8 + 2 * 64));
 
 // The 32 bits of immediate data that end each chunk of a message, from the least significant bit:
-//   bits 0-8    slot
-//   bits 9-15   chunks - 1
-//   bits 16-30  stamp:
-//     bits 16-19  generation
+//   bits 0-7    slot
+//   bits 8-14   chunks - 1
+//   bits 15-30  stamp:
+//     bits 15-19  generation
 //     bits 20-23  epoch of the pair
 //     bits 24-30  reserved
 //   bit 31      size_in_table
 // A message of one chunk whose end came alone may state its size here instead, if bits 30 and 31
 // are set:
-//   bits 9-15   the lower bits of size_code
+//   bits 8-14   the lower bits of size_code
 //   bits 24-29  the upper bits of size_code
 struct Immediate {
   uint32_t slot;    // of the buffer
@@ -406,10 +407,10 @@ struct Immediate {
 
 constexpr uint32_t encode(const Immediate& imm) {
   if (imm.size_is_coded) {
-    return imm.slot | (imm.size_code & 127) << 9 | (imm.stamp & 0xff) << 16 |
+    return imm.slot | (imm.size_code & 127) << 8 | (imm.stamp & 0x1ff) << 15 |
            (imm.size_code >> 7) << 24 | 3u << 30;
   }
-  return imm.slot | (imm.chunks - 1) << 9 | imm.stamp << 16 |
+  return imm.slot | (imm.chunks - 1) << 8 | imm.stamp << 15 |
          static_cast<uint32_t>(imm.size_in_table) << 31;
 }
 
@@ -417,13 +418,13 @@ constexpr bool is_size_coded(uint32_t bits) { return bits >> 30 == 3; }
 
 // Of bits that are not is_size_coded().
 constexpr Immediate decode_chunk(uint32_t bits) {
-  return Immediate{bits & 511, (bits >> 9 & 127) + 1, bits >> 16 & 0x7fff, bits >> 31 != 0};
+  return Immediate{bits & 255, (bits >> 8 & 127) + 1, bits >> 15 & 0xffff, bits >> 31 != 0};
 }
 
 constexpr Immediate decode(uint32_t bits) {
   if (!is_size_coded(bits)) return decode_chunk(bits);
-  const uint32_t code = (bits >> 9 & 127) | (bits >> 24 & 63) << 7;
-  return Immediate{bits & 511, 1, bits >> 16 & 0xff, false, true, code};
+  const uint32_t code = (bits >> 8 & 127) | (bits >> 24 & 63) << 7;
+  return Immediate{bits & 255, 1, bits >> 15 & 0x1ff, false, true, code};
 }
 
 // The code of a message's size has 13 bits. 0 is the size of its buffer, which both ends know, and
@@ -446,21 +447,21 @@ constexpr uint64_t size_of_code(uint32_t code, uint64_t capacity) {
   return code == 0 ? capacity : code * size_unit(capacity);
 }
 
-// The slot of a buffer, and how often the ring was used up before it, modulo 16. At most half of
-// the ring's buffers are outstanding at a time, and messages of one QP arrive in order and once, so
-// that a message which comes for another use of its slot is one or two uses away.
+// The slot of a buffer, and how often the ring was used up before it, modulo 32. At most as many
+// buffers as the ring has slots are outstanding at a time, and messages of one QP arrive in order
+// and once, so that a message which comes for another use of its slot is one use away.
 constexpr uint32_t slot_of(uint64_t buffer) { return static_cast<uint32_t>(buffer % kSlots); }
 constexpr uint32_t generation_of(uint64_t buffer) {
-  return static_cast<uint32_t>(buffer / kSlots) & 15;
+  return static_cast<uint32_t>(buffer / kSlots) & 31;
 }
 // The epoch of a pair: how often it has been recovered, modulo 16.
 constexpr uint32_t immediate_epoch(uint32_t epoch) { return epoch & 15; }
 // What the immediates of a buffer's message carry beside the slot: the receiver compares all of it
 // at once, and so refuses another generation, another epoch and reserved bits.
 constexpr uint32_t stamp_of(uint64_t buffer, uint32_t epoch = 0) {
-  return generation_of(buffer) | immediate_epoch(epoch) << 4;
+  return generation_of(buffer) | immediate_epoch(epoch) << 5;
 }
 
-static_assert(kSlots == 512 && kMaxQps == 128);  // the widths above
+static_assert(kSlots == 256 && kMaxQps == 128);  // the widths above
 
 }  // namespace gdr::transport::wire

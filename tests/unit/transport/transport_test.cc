@@ -77,7 +77,7 @@ TEST_F(TransportTest, Listen_HandleIsOneThatNcclsTransportsRefuse) {
     const wire::Handle handle = handle_of(*transport->listen(RailChoice{{1}, {}}).value());
     const auto* bytes = reinterpret_cast<const uint8_t*>(&handle);
     // Every version reads the magic number, which is not an address family, and the version here.
-    EXPECT_EQ(std::memcmp(bytes, "GDRG\x08\0", 6), 0);
+    EXPECT_EQ(std::memcmp(bytes, "GDRG\x09\0", 6), 0);
     EXPECT_EQ(std::memcmp(bytes + kIbState, kFirstCall, 4), 0);
     EXPECT_EQ(std::memcmp(bytes + kSocketState, kFirstCall, 5), 0);
   }
@@ -90,7 +90,7 @@ TEST_F(TransportTest, HandleOfAnotherVersion_NamesBothVersions) {
   auto comm = transport->connect(RailChoice{{0}, {}}, &handle);
   ASSERT_FALSE(comm);
   EXPECT_EQ(comm.error().code, Code::kInvalidUsage);
-  EXPECT_TRUE(contains(comm.error().text, "wire version 3, this side 8. Fix: install"));
+  EXPECT_TRUE(contains(comm.error().text, "wire version 3, this side 9. Fix: install"));
 }
 
 TEST_F(TransportTest, Connect_HandleWithFieldsThatThisVersionDoesNotKnow_IsRefused) {

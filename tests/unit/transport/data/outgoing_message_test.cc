@@ -122,7 +122,7 @@ TEST(OutgoingMessage, Immediate_NamesSlotChunksAndGeneration) {
   EXPECT_EQ(immediate.chunks, 4u);
   EXPECT_EQ(immediate.stamp, 3u);
   EXPECT_TRUE(immediate.size_in_table);
-  EXPECT_EQ(wire::decode(message.immediate(17)).stamp, 3u | 1 << 4) << "the epoch, modulo 16";
+  EXPECT_EQ(wire::decode(message.immediate(17)).stamp, 3u | 1 << 5) << "the epoch, modulo 16";
 }
 
 }  // namespace

@@ -23,10 +23,10 @@ TEST(ReceiveComm, BrokenProtocol_FailsTheConnection) {
     int valid_before = 0;  // chunks of 40 bytes of three that arrive before
   } cases[] = {
       {"next generation", {0, 1, 1, false}, 64, "not posted"},
-      {"last generation", {0, 1, 15, false}, 64, "not posted"},
-      {"other epoch", {0, 1, 1 << 4, false}, 64, "not posted"},
-      {"reserved bit", {0, 1, 1 << 8, false}, 64, "not posted"},
-      {"last reserved bit", {0, 1, 1 << 14, false}, 64, "not posted"},
+      {"last generation", {0, 1, 31, false}, 64, "not posted"},
+      {"other epoch", {0, 1, 1 << 5, false}, 64, "not posted"},
+      {"reserved bit", {0, 1, 1 << 9, false}, 64, "not posted"},
+      {"last reserved bit", {0, 1, 1 << 15, false}, 64, "not posted"},
       {"slot without a receive", {2, 1, 0, false}, 64, "not posted"},
       {"more than the buffer", {0, 1, 0, false}, 65, "more data"},
       {"chunks of more than the buffer", {0, 3, 0, false}, 40, "more data", 0, 1},

@@ -36,7 +36,7 @@ TEST(FailsOverEveryPath, OftenAndForLong_EndsTheConnection) {
 }
 
 TEST(AnnouncementRules, AnnouncedAgain_HoldsBackTheNextUseOfTheSlotsUntilConfirmed) {
-  AnnouncementRules<2> rules(512);
+  AnnouncementRules<2, 512> rules(512);
   EXPECT_GT(rules.end(), uint64_t{1} << 60);
   rules.on_announced_again(1, {100, 300});
   EXPECT_EQ(rules.end(), 612u);

@@ -98,7 +98,7 @@ TEST_F(FrameChannelTest, Receive_FrameOfVersion3_NamesBothVersionsAndTheFix) {
   ASSERT_FALSE(frame.has_value());
   EXPECT_EQ(frame.error().code, Code::kInvalidUsage);
   EXPECT_EQ(frame.error().text,
-            "the peer runs wire version 3, this side 8. Fix: install the same release of "
+            "the peer runs wire version 3, this side 9. Fix: install the same release of "
             "nccl-net-gdr on every node");
 }
 
