@@ -85,7 +85,7 @@ constexpr size_t max_write_bytes(uint32_t max_message_bytes) {
 // Returns the most bytes of one message on such a port, however it is sent: every send queue has
 // room for that many writes and the ends of their chunks (SendComm::send_depth). A message over
 // several pairs may be larger.
-inline constexpr size_t kMostWrites = 7 * kWritesOfLargest;
+inline constexpr size_t kMostWrites = 3 * kWritesOfLargest;
 constexpr size_t largest_message(uint32_t max_message_bytes) {
   return kMostWrites * max_write_bytes(max_message_bytes);
 }

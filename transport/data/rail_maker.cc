@@ -114,6 +114,10 @@ Result<RailTables> RailMaker::try_rails(const EndRails& rails, const PairPlan& p
   for (uint32_t rail = 0; rail < rails.size(); ++rail) {
     each.qps = pairs_on_rail(plan, rail);
     if (each.qps == 0) continue;
+    // Standby rails come last.
+    if (rail >= rails.active.size() && each.standby_sends != 0) {
+      each.depths.send = each.standby_sends;
+    }
     for (size_t i = 0; i < plan.size(); ++i) {
       if (plan[i].rail == rail) compact[i].rail = static_cast<uint32_t>(end_.rails.size());
     }

@@ -95,7 +95,6 @@ class SendComm : public Comm {
       std::make_unique<ConnectionSetUp>(connection_.end());  // up to keep_link()
   RailTables tables_;
   bool prepared_ = false;
-  int send_entries_ = 0;          // of each send queue
   const uint64_t sequence_base_;  // ConnectionEnd's
   uint64_t head_ = 0;             // first buffer of the group that is being served
   uint32_t served_ = 0;           // bit per buffer of the group: has been sent

@@ -16,7 +16,11 @@ constexpr int kInlineBytes = 60;
 // as mlx5 and rxe give a completion queue, and rxe a send queue, the next power of two above what
 // is asked for (rdma-core's mlx5_create_cq; the kernel's rxe_queue_init).
 constexpr int kDepth = SendComm::kRequests - 1;
-static_assert(kMostWrites + kMostWrites / kWritesOfLargest <= kDepth - Recovery::kReservedSends);
+// Of a standby pair's send queue, beside one active pair. It carries data only while that is lost:
+// enough for large messages, and half of the memory.
+constexpr int kStandbyDepth = SendComm::kRequests / 2 - 1;
+static_assert(kMostWrites + kMostWrites / kWritesOfLargest <=
+              kStandbyDepth - Recovery::kReservedSends);
 // The same for a connection that spreads each message over several pairs: room for the chunks of
 // several messages, all of which may have to go over the last pair that is left.
 constexpr int kSpreadDepth = 2 * SendComm::kRequests - 1;
@@ -58,11 +62,11 @@ Result<std::unique_ptr<SendComm>> SendComm::create(const EndRails& rails,
   const bool has_many_pairs = active_pairs(plan(rails, /*lean=*/false)) > 1;
   RailSpec spec;
   spec.depths = QueueDepths{send_depth(has_many_pairs, rails), 1, kInlineBytes};
+  if (spec.depths.send == kDepth) spec.standby_sends = kStandbyDepth;
   spec.posts_receives = false;
   Result<RailTables> tables =
       comm->set_up_->add_rails(rails, plan, &spec, QueueDepths{least, 1, kInlineBytes});
   if (!tables) return forward_error(tables);
-  comm->send_entries_ = spec.depths.send;
   comm->tables_ = std::move(*tables);
   comm->limits_.max_write_bytes = comm->connection_.end().max_write_bytes();
   if (separate_ends) comm->limits_.separate_end_above = options->adaptive_routing_threshold;
@@ -99,8 +103,7 @@ void SendComm::keep_link(FrameChannel channel, bool direct) {
       .sequence_base = sequence_base_,
       .limits = limits_,
   };
-  const auto depth = static_cast<uint32_t>(send_entries_ - Recovery::kReservedSends);
-  spread_.emplace(owner, SpreadPairs(connection_.rails(), depth));
+  spread_.emplace(owner, SpreadPairs(connection_.rails()));
 }
 
 std::string SendComm::text() const {

@@ -29,18 +29,15 @@ std::vector<double> port_speeds(const RailSet& rails) {
 
 }  // namespace
 
-SpreadPairs::SpreadPairs(const RailSet& rails, uint32_t queue_depth)
-    : load_(port_speeds(rails)), turn_(load_.size()), queue_depth_(queue_depth) {
+SpreadPairs::SpreadPairs(const RailSet& rails) : load_(port_speeds(rails)), turn_(load_.size()) {
   const std::vector<Path> paths = paths_of(rails);
   std::bitset<wire::kMaxRails * wire::kMaxRails> active;
   for (const Path& path : paths) rails_.push_back(path.first);
   pairs_.reserve(rails.pair_count());
-  // Beyond what may be outstanding, the chunks of a message of which the pair was lost half-way.
-  const size_t ring = std::min(queue_depth, kChunks) + wire::kMaxQps;
   for (size_t i = 0; i < rails.pair_count(); ++i) {
     const QueuePair& qp = rails.pair(i);
-    SpreadPair& pair = pairs_.emplace_back(qp, ring);
-    pair.free = queue_depth;
+    // Beyond what may be outstanding, the chunks of a message of which the pair was lost half-way.
+    SpreadPair& pair = pairs_.emplace_back(qp, std::min(qp.send_entries, kChunks) + wire::kMaxQps);
     const auto path = std::ranges::find(paths, Path{qp.rail, qp.peer_rail});
     pair.path = static_cast<uint32_t>(path - paths.begin());
     if (pair.standby) continue;
@@ -51,6 +48,14 @@ SpreadPairs::SpreadPairs(const RailSet& rails, uint32_t queue_depth)
   active_usable_ = active_pairs_;
   active_paths_ = static_cast<uint32_t>(active.count());
   for (SpreadPair& pair : pairs_) pair.is_measured = active_paths_ > 1 || pair.standby;
+}
+
+uint32_t SpreadPairs::queue_depth() const {
+  uint32_t least = kChunks;
+  for (const SpreadPair& pair : pairs_) {
+    if (pair.depth() > 0) least = std::min(least, pair.depth());
+  }
+  return least;
 }
 
 void SpreadPairs::report_late_paths(Recovery& recovery) {
@@ -143,7 +148,6 @@ void SpreadPairs::restart(uint32_t index, uint32_t epoch) {
   SpreadPair& pair = pairs_[index];
   pair.state = PairState::kUsable;
   pair.begin_epoch(epoch);
-  pair.free = queue_depth_;
   load_.restart(pair.path);
   if (!pair.standby) ++active_usable_;
 }

@@ -2,6 +2,7 @@
 // outstanding on each, and which one carries the next chunk.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <optional>
@@ -34,9 +35,15 @@ struct SpreadPair {
   // completion are an addition and a comparison.
   void begin_epoch(uint32_t number) {
     epoch = number;
+    free = depth();
     first_id = encode(WorkId{WorkKind::kChunk, queue_pair->index, number, 0});
     stamp = wire::encode({0, 1, wire::stamp_of(0, number), /*size_in_table=*/false});
     sent.restart();
+  }
+  // Entries of the send queue that chunks may occupy; 0 without a QP.
+  uint32_t depth() const {
+    constexpr uint32_t kReserved = Recovery::kReservedSends;
+    return std::max(queue_pair->send_entries, kReserved) - kReserved;
   }
   // The wr_id of the chunk of that number.
   uint64_t wr_id(uint64_t number) const { return first_id | static_cast<uint32_t>(number); }
@@ -72,12 +79,11 @@ class SpreadPairs {
   using Time = RailLoad::Time;
   // The most chunks of one pair that are recorded. Its send queue has room for fewer under way: the
   // 247 of its 255 entries that Recovery::kReservedSends leaves, or 119 of 127 where one pair is
-  // active.
+  // active, and 55 of 63 of a pair that stands by for it.
   static constexpr uint32_t kChunks = 256;
 
-  // rails: in which the peer's rails are known. queue_depth: entries of each send queue that chunks
-  // may occupy.
-  SpreadPairs(const RailSet& rails, uint32_t queue_depth);
+  // rails: in which the peer's rails are known.
+  explicit SpreadPairs(const RailSet& rails);
 
   size_t size() const { return pairs_.size(); }
   SpreadPair& operator[](size_t index) { return pairs_[index]; }
@@ -88,7 +94,8 @@ class SpreadPairs {
   // Paths and pairs that are not on standby.
   uint32_t active_paths() const { return active_paths_; }
   uint32_t active_pairs() const { return active_pairs_; }
-  uint32_t queue_depth() const { return queue_depth_; }
+  // The least SpreadPair::depth() of the pairs that have a QP.
+  uint32_t queue_depth() const;
   // Whether choose() looks at the time.
   bool choice_needs_time() const { return active_paths_ > 1 || active_usable_ == 0; }
   // Whether acknowledge() looks at the time.
@@ -145,7 +152,6 @@ class SpreadPairs {
   RailLoad load_;
   std::vector<uint32_t> rails_;  // by path
   std::vector<uint32_t> turn_;   // by path: the pair that is first in turn
-  uint32_t queue_depth_;
   uint32_t active_paths_ = 0;
   uint32_t active_pairs_ = 0;
   uint32_t active_usable_ = 0;          // active pairs that are usable

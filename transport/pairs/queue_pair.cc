@@ -130,6 +130,7 @@ Result<QueuePair> create_queue_pair(const Device& device, ibv_cq* cq, const Queu
   }
   return QueuePair{.qp = verbs::UniqueQp(raw, {&api}),
                    .number = raw->qp_num,
+                   .send_entries = static_cast<uint32_t>(depths.send),
                    .inline_bytes = attr.cap.max_inline_data};
 }
 

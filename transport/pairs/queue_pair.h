@@ -19,8 +19,9 @@ struct QueueDepths {
 };
 
 struct QueuePair {
-  verbs::UniqueQp qp;   // null once Recovery has destroyed it
-  uint32_t number = 0;  // of the QP
+  verbs::UniqueQp qp;         // null once Recovery has destroyed it
+  uint32_t number = 0;        // of the QP
+  uint32_t send_entries = 0;  // work requests that its send queue has room for
   // Sends of at most this many bytes may be copied into the work request ("inline"), which spares
   // the HCA the DMA read of the data. Granted by the HCA.
   uint32_t inline_bytes = 0;

@@ -12,6 +12,7 @@ namespace gdr::transport {
 struct RailSpec {
   int qps = 1;
   QueueDepths depths;          // of each QP
+  int standby_sends = 0;       // instead of depths.send on a standby rail, unless 0
   int extra_completions = 0;   // room in the CQ beside one entry per work request
   bool posts_receives = true;  // false: the QPs' receive queues stay empty
 };
