@@ -210,8 +210,6 @@ class Rails(unittest.TestCase):
             with self.subTest(dev=dev):
                 output = self.run_perf(devices(), [down], dev=dev, iters=1000, NCCL_NET_GDR_LEVEL="SYS")
                 self.assertRegex(output, r"NCCL WARN NET/GDR : mlx5_0:1 <-> \S+ mlx5_0:1 is lost: ")
-                self.assertRegex(output, r"NCCL INFO NET/GDR : hardware counters of mlx5_0:1 that moved in "
-                                         r"the last \d+ s: link_downed \+1\b")
                 self.assertRegex(output, r"NCCL INFO NET/GDR : rail mlx5_\d:1: sent \d+ bytes in ")
                 self.assertIn("0 wrong", output)
 

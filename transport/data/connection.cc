@@ -100,7 +100,6 @@ void Connection::keep_link(ConnectionSetUp& set_up, FrameChannel channel, bool d
   for (const RailEnd& rail : end_.rails) {
     const Device& device = rail.device();
     names.push_back({device.hca->name(), device.port});
-    end_.watcher->moved_counters().watch(device);
     sources.insert(sources.end(),
                    {{device.hca->context()}, {device.hca->context(), device.port}, {rail.cq()}});
   }

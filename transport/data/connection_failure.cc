@@ -108,7 +108,6 @@ Code Connection::surface_failure() {
   if (!std::exchange(surfaced_, true)) {
     end_.watcher->log_failure(*link_);
     warn_of_changed_addresses();
-    log_moved_counters();
   }
   return error.code;
 }
@@ -121,14 +120,6 @@ void Connection::warn_of_changed_addresses() const {
   for (const RailEnd& rail : end_.rails) {
     (void)end_.watcher->check_address(rail.device(), rail.address()).wait_for(kFirmwarePatience);
   }
-}
-
-// As above.
-void Connection::log_moved_counters() const {
-  std::vector<std::string> ports;
-  for (const RailEnd& rail : end_.rails) ports.push_back(to_string(rail.device()));
-  const auto logged = end_.watcher->log_moved_counters(std::move(ports), /*warns=*/true);
-  if (logged.valid()) (void)logged.wait_for(kFirmwarePatience);
 }
 
 }  // namespace gdr::transport

@@ -57,7 +57,6 @@ void log_loss(const RecoveryState& state, const Pair& pair) {
   const RailLoss loss = describe_loss(state, pair);
   const RecoveryHooks& hooks = state.hooks;
   hooks.rail_lost(loss);
-  if (hooks.port_suspected) hooks.port_suspected(loss.port);
   if (hooks.address_suspected && blames_the_path(loss)) {
     const RailEnd& rail = state.io.rails()[pair.rail];
     hooks.address_suspected(rail.device(), at_address(rail.address(), pair.agreement.address()));

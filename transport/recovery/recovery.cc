@@ -118,9 +118,7 @@ void Recovery::on_late_chunks(uint32_t index, std::chrono::milliseconds lateness
   if (state_.closed) return;
   const std::string port = state_.io.port_text(index), peer = state_.io.peer_text(index);
   lock.unlock();  // what follows writes to the log
-  const RecoveryHooks& hooks = state_.hooks;
-  if (hooks.rail_late) hooks.rail_late(port, peer, lateness);
-  if (hooks.port_suspected) hooks.port_suspected(port);
+  if (state_.hooks.rail_late) state_.hooks.rail_late(port, peer, lateness);
 }
 
 bool Recovery::probe_peer() {

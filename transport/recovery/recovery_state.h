@@ -52,9 +52,6 @@ struct RecoveryHooks {
   // likewise, once until it does. reason: with its fix. port and peer: as in RailLoss. May be null.
   std::function<void(const std::string& port, const std::string& peer, const Error& reason)>
       rail_stays_lost = nullptr;
-  // A pair on a port of this end, "mlx5_0:1", was lost or is late: the port's hardware counters may
-  // show why. May be null.
-  std::function<void(const std::string& port)> port_suspected = nullptr;
   // A rail was lost, maybe since its port does not have that address any more. May be null.
   std::function<void(const Device& device, const wire::RailAddress& address)> address_suspected =
       nullptr;

@@ -18,9 +18,6 @@ namespace {
 constexpr std::chrono::milliseconds kTick{1000};
 // An outage may leave thousands of links with deadlines of their own.
 constexpr std::chrono::milliseconds kShortestTick{10};
-// How long the close of the last connection waits for the counters of rails that were lost just
-// before. Firmware may not answer.
-constexpr std::chrono::milliseconds kClosePatience{300};
 
 bool add_to_epoll(int epoll, int fd, uint32_t events) {
   epoll_event event{};
@@ -107,8 +104,6 @@ void Watcher::remove(const PeerLink* link) {
   if (!links_.remove(*link)) return;
   try {
     rails_.flush();
-    const std::future<void> logged = log_moved_counters(moved_counters_.take_suspected(), false);
-    if (logged.valid()) (void)logged.wait_for(kClosePatience);
   } catch (const std::bad_alloc&) {
   }
 }
@@ -130,27 +125,6 @@ std::future<void> Watcher::check_address(const Device& device, const wire::RailA
     const bool active = device.hca->port_states().is_active(device.port, Clock::now());
     if (active && !has_address(device, address)) rails_.address_is_former(port, text);
     checked->set_value();
-  });
-  return end;
-}
-
-// Many connections of a port fail at once.
-std::future<void> Watcher::log_moved_counters(std::vector<std::string> ports, bool warns) {
-  if (ports.empty()) return {};
-  const Clock::duration pause = warns ? std::chrono::seconds(1) : std::chrono::seconds(60);
-  const auto logged = std::make_shared<std::promise<void>>();
-  std::future<void> end = logged->get_future();
-  call([this, ports = std::move(ports), warns, pause, logged] {
-    for (const std::string& port : ports) {
-      const std::string text = moved_counters_.take(port, pause);
-      if (text.empty()) continue;
-      if (warns) {
-        GDR_WARN("%s", text.c_str());
-      } else {
-        GDR_INFO(log::kInit | log::kNet, "%s", text.c_str());
-      }
-    }
-    logged->set_value();
   });
   return end;
 }
@@ -302,7 +276,6 @@ RecoveryHooks Watcher::recovery_hooks() {
           .rail_returned = std::bind_front(&RailLog::returned, &rails_),
           .rail_late = std::bind_front(&RailLog::late, &rails_),
           .rail_stays_lost = std::bind_front(&RailLog::stays_lost, &rails_),
-          .port_suspected = std::bind_front(&MovedCounters::suspect, &moved_counters_),
           .address_suspected = std::bind_front(&Watcher::check_address, this)};
 }
 
@@ -313,7 +286,6 @@ void Watcher::tick(Clock::time_point now) {
   const std::set<int> polled = polled_;
   lock.unlock();
   for (int fd : polled) on_ready(fd);
-  (void)log_moved_counters(moved_counters_.take_suspected(), /*warns=*/false);
   recoveries_.tick(now, /*all=*/true);
   const std::vector<std::shared_ptr<PeerLink>> all = links_.all();
   for (const auto& link : all) {

@@ -20,7 +20,6 @@
 #include "base/result.h"
 #include "base/unique_fd.h"
 #include "transport/device/hca.h"
-#include "transport/device/moved_counters.h"
 #include "transport/link/episodes.h"
 #include "transport/link/failure_log.h"
 #include "transport/link/peer_link.h"
@@ -84,17 +83,12 @@ class Watcher {
   // Has it found out whether the port still has an address that connections were made with, which
   // is warned of where it does not. Returns what is ready, or broken, when that is done.
   std::future<void> check_address(const Device& device, const wire::RailAddress& address);
-  // Has it logged which hardware counters of these ports have moved, as warnings or, a port once a
-  // minute, as INFO lines. Returns what is ready when that is done; not valid without ports.
-  std::future<void> log_moved_counters(std::vector<std::string> ports, bool warns);
   // What the connections of the process have found out.
   UnreachablePaths& unreachable_paths() { return unreachable_paths_; }
   // What the connections of several rails have moved.
   RailTotals& rail_totals() { return rail_totals_; }
   // What all connections have moved, and what happened to them.
   ProcessCounters& process_counters() { return process_counters_; }
-  // The hardware counters of the ports that connections use.
-  MovedCounters& moved_counters() { return moved_counters_; }
 
  private:
   using Clock = PeerLink::Clock;
@@ -120,7 +114,6 @@ class Watcher {
   UnreachablePaths unreachable_paths_;
   RailTotals rail_totals_;
   ProcessCounters process_counters_;
-  MovedCounters moved_counters_;
   WatchedLinks links_;
   RoomMaker room_{links_, failures_};
   std::mutex mutex_;  // guards stopping_, hcas_, polled_ and task_

@@ -22,9 +22,8 @@ inline void fill(Buffer& buffer) {
 struct RailHcas {
   uint32_t max_msg_sz = 1u << 30;
   std::vector<std::string> broken = {};  // names: no completion queue can be created on these
-  std::string sysfs = "";  // folder with one for each HCA, by name; "": they have none
-  bool roce = false;       // else InfiniBand
-  int more_receivers = 0;  // active rails that only the receiver has
+  bool roce = false;                     // else InfiniBand
+  int more_receivers = 0;                // active rails that only the receiver has
   // The ECE options that the HCAs of each end know.
   std::optional<uint32_t> ece_of_senders = {}, ece_of_receivers = {};
 };
@@ -87,7 +86,6 @@ struct RailsBed : Ends {
     config.ports[0].max_msg_sz = hcas_.max_msg_sz;
     if (std::ranges::find(hcas_.broken, hca) != hcas_.broken.end()) config.max_cq_entries = 1;
     config.ece_options = hca.starts_with("fake_s") ? hcas_.ece_of_senders : hcas_.ece_of_receivers;
-    if (!hcas_.sysfs.empty()) config.sysfs_path = hcas_.sysfs + "/" + hca;
     return open(verbs.add_hca(config));
   }
   // The port fails, or comes back, and its HCA reports that.

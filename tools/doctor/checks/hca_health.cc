@@ -97,7 +97,7 @@ std::string duration_text(uint64_t seconds) {
 
 // "link_downed 17, packet_seq_err 3 and 5 more (the machine has been up for 3 days)"; "all are 0".
 // Some HCAs count on when their driver is loaded again.
-std::string totals_text(const transport::HardwareCounters& counters, uint64_t uptime) {
+std::string totals_text(const HardwareCounters& counters, uint64_t uptime) {
   std::vector<std::string> texts;
   for (const auto& [name, value] : counters) {
     if (value == 0 || name == "carrier_changes") continue;  // a link that came up counts, too

@@ -3,16 +3,36 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
-#include "transport/device/hardware_counters.h"
 
 namespace gdr::tools::doctor {
 
 struct Host;
+
+// By name: {"local_ack_timeout_err", 3}.
+using HardwareCounters = std::map<std::string, uint64_t>;
+
+// Reads those of <ibdev_path>/ports/<port>/counters and hw_counters that are about errors; Linux
+// documents them in Documentation/ABI/stable/sysfs-class-infiniband. ibdev_path: of the HCA
+// (ibv_device::ibdev_path). What cannot be read, or is not a number, is left out. For many counters
+// the kernel asks the HCA's firmware, and waits for its answer: a call may block for as long as the
+// driver takes to give a dead HCA up.
+HardwareCounters read_hardware_counters(const std::string& ibdev_path, int port);
+
+// Whether a counter that moves hints at a fault. Drivers name their counters as they like: mlx5 has
+// "packet_seq_err", rxe "rcvd_seq_err", bnxt_re "seq_err_naks_rcvd", irdma "RetransSegs" and efa
+// "retrans_timeout_events". So the name decides, by the words in it that mean errors. Traffic has
+// none of these, nor have the signs of congestion ("np_cnp_sent", "port_xmit_wait"), which a
+// healthy RoCE network shows, too. Left out are further those that follow from moving a queue pair
+// to ERROR, as each connection does at its end (mlx5's "req_cqe_flush_error"), dropped management
+// packets ("VL15_dropped") and delayed acknowledgements (rxe's "ack_deferred").
+bool is_symptom(std::string_view name);
 
 struct PortCounters {
   std::string device;  // "mlx5_0"
@@ -20,7 +40,7 @@ struct PortCounters {
   std::string guid;  // of the HCA's node; "": unknown
   // Those about errors, with those of the HCA's PCIe link, and carrier_changes of the network
   // interface.
-  transport::HardwareCounters values;
+  HardwareCounters values;
 };
 
 struct CounterReading {
@@ -31,7 +51,8 @@ struct CounterReading {
   std::vector<PortCounters> ports;
 };
 
-// Reads them; `host` has its ports already. See hardware_counters.h for how long that may take.
+// Reads them; `host` has its ports already. See read_hardware_counters() for how long that may
+// take.
 CounterReading read_counters(const Host& host);
 
 // Reads the counters of the machine that this process runs on again, after a second.

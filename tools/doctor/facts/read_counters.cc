@@ -34,8 +34,7 @@ uint64_t time_of(const Host& host, uint64_t uptime) {
 // (Documentation/ABI/testing/sysfs-bus-pci-devices- aer_stats of Linux) at both ends of the HCA's
 // link, since the end that receives counts: the function's own, and those of the switch or root
 // port above it.
-void add_link_errors(const Host& host, const std::string& pci,
-                     transport::HardwareCounters* values) {
+void add_link_errors(const Host& host, const std::string& pci, HardwareCounters* values) {
   constexpr std::pair<const char*, const char*> kEnds[] = {{"", ""}, {"/..", "upstream_"}};
   constexpr std::pair<const char*, const char*> kTotals[] = {
       {"aer_dev_correctable", "TOTAL_ERR_COR "},
@@ -51,7 +50,7 @@ void add_link_errors(const Host& host, const std::string& pci,
 
 PortCounters counters_of(const Host& host, const RdmaHca& hca, const RdmaPort& port) {
   PortCounters counters{topo::clean_text(hca.name), port.number, hca.guid,
-                        transport::read_hardware_counters(hca.folder.string(), port.number)};
+                        read_hardware_counters(hca.folder.string(), port.number)};
   if (!hca.pci.empty()) add_link_errors(host, hca.pci, &counters.values);
   if (!port.is_ethernet() || port.netdevs.empty()) return counters;
   const std::string changes =

@@ -1,38 +1,18 @@
-// What a connection shows of its rails: while it stalls, when one is lost, when it fails, and at
-// its end.
-#include <fcntl.h>
+// What a connection shows of its rails: while it stalls, when it fails, and at its end.
 #include <gtest/gtest.h>
-#include <sys/stat.h>
 
-#include "base/unique_fd.h"
 #include "tests/fakes/recorded_log.h"
-#include "tests/unit/transport/device/counter_files.h"
 #include "tests/unit/transport/rails_pair.h"
 
 namespace gdr::transport {
 namespace {
 
 struct ConnectionReportsTest : testing::Test {
-  // Two ends with so many rails, whose HCAs count.
-  std::unique_ptr<RailsPair> make(int rails) {
-    for (int i = 0; i < rails; ++i) {
-      for (char end : {'s', 'r'}) set(RailsPair::name(end, i), 3);
-    }
-    auto pair = std::make_unique<RailsPair>(rails, 0, test_options(), local_socket_pair(),
-                                            RailHcas{.sysfs = files.root});
-    return pair;
-  }
-  void set(const std::string& hca, uint64_t value) {
-    files.set(hca, "hw_counters/local_ack_timeout_err", value);
-    files.set(hca, "hw_counters/sent_pkts", value);
-  }
-
   RecordedLog log;
-  CounterFiles files;
 };
 
 TEST_F(ConnectionReportsTest, Closes_BytesOfEachRailAreLogged) {
-  auto pair = make(2);
+  auto pair = std::make_unique<RailsPair>(2, 0);
   pair->exchange({8 << 20, 1 << 20});
   const std::string state = pair->sender->connection().link().state_text();
   EXPECT_TRUE(contains_all(state, {", bytes by rail: fake_s0:1 ", " %), fake_s1:1 "}));
@@ -67,7 +47,7 @@ TEST(RailBytesTest, BothEndsCountTheSameOnEachRail) {
 }
 
 TEST_F(ConnectionReportsTest, OneRail_NoLines) {
-  auto pair = make(1);
+  auto pair = std::make_unique<RailsPair>(1, 0);
   pair->exchange({1 << 20});
   pair->sender.reset();
   pair->receiver.reset();
@@ -75,51 +55,9 @@ TEST_F(ConnectionReportsTest, OneRail_NoLines) {
   EXPECT_TRUE(log.lines("NET/GDR : rail ").empty());
 }
 
-TEST_F(ConnectionReportsTest, RailIsLost_TheCountersThatMovedAreLogged) {
-  auto pair = make(2);
-  set("fake_s1", 15);
-  set("fake_s0", 16);
-  pair->recovery_of(*pair->sender)
-      .on_failed_work(WorkId{WorkKind::kChunk, 1, 0, 0}, IBV_WC_RETRY_EXC_ERR);
-  const std::string counters = "hardware counters of fake_s1:1 that moved in the last ";
-  EXPECT_TRUE(pair->poll_until([&] { return !log.lines(counters).empty(); }));
-  EXPECT_EQ(log.lines(" s: local_ack_timeout_err +12").size(), 1u);
-  EXPECT_TRUE(log.lines("hardware counters of fake_s0:1").empty()) << "it was not lost";
-}
-
-TEST_F(ConnectionReportsTest, ConnectionFails_CountersThatMovedFollowItsError) {
-  auto pair = make(1);
-  set("fake_s0", 15);
-  pair->sender->connection().fail(Code::kSystem, "it is broken");
-  (void)pair->sender->connection().surface_failure();
-  const std::vector<std::string> warnings = log.warnings();
-  ASSERT_EQ(warnings.size(), 2u);
-  EXPECT_TRUE(contains(warnings[0], "it is broken"));
-  EXPECT_TRUE(contains(warnings[1], "hardware counters of fake_s0:1 that moved"));
-  EXPECT_TRUE(warnings[1].ends_with(": local_ack_timeout_err +12")) << warnings[1];
-  (void)pair->sender->connection().surface_failure();
-  EXPECT_EQ(log.warnings().size(), 2u);
-}
-
-// As on an HCA whose firmware does not answer.
-TEST_F(ConnectionReportsTest, CountersCannotBeRead_TheFailedConnectionEndsWithoutThem) {
-  auto pair = make(1);
-  const std::string blocks = files.port("fake_s0") / "hw_counters" / "icrc_err";
-  ASSERT_EQ(mkfifo(blocks.c_str(), 0600), 0);
-  pair->sender->connection().fail(Code::kSystem, "it is broken");
-  (void)pair->sender->connection().surface_failure();
-  EXPECT_EQ(log.warnings().size(), 1u);
-  UniqueFd writer;  // can be opened while a reader waits for it, who then goes on
-  EXPECT_TRUE(wait_for([&] {
-    writer.reset(open(blocks.c_str(), O_WRONLY | O_NONBLOCK));
-    return writer.valid();
-  }));
-  unlink(blocks.c_str());
-}
-
 // As after a sweep of the subnet manager. The end whose completion fails is mostly the other one.
 TEST_F(ConnectionReportsTest, ConnectionFails_EachEndWhosePortHasAnotherAddressWarnsOfItOnce) {
-  auto pair = make(1);
+  auto pair = std::make_unique<RailsPair>(1, 0);
   pair->verbs.port("fake_r0", 1).lid = 77;
   pair->sender->connection().fail(Code::kRemote, "RETRY_EXC_ERR");
   ASSERT_TRUE(wait_for([&] { return pair->receiver->connection().failed(); }));
@@ -134,7 +72,7 @@ TEST_F(ConnectionReportsTest, ConnectionFails_EachEndWhosePortHasAnotherAddressW
 }
 
 TEST_F(ConnectionReportsTest, PeerCloses_AnotherAddressIsNotItsCause) {
-  auto pair = make(1);
+  auto pair = std::make_unique<RailsPair>(1, 0);
   pair->verbs.port("fake_r0", 1).lid = 77;
   pair->sender.reset();
   ASSERT_TRUE(wait_for([&] { return pair->receiver->connection().failed(); }));

@@ -3,8 +3,6 @@
 namespace gdr::tools::doctor {
 namespace {
 
-using transport::HardwareCounters;
-
 // Ends with the counters of a port, and those that it had the time before.
 auto counters(HardwareCounters now, HardwareCounters before = {}, uint64_t seconds = 0) {
   return [=](MadeFabric* made) { made->add_counters(now, before, seconds); };

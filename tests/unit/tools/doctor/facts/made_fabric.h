@@ -55,8 +55,7 @@ class MadeFabric : public MadeHost {
 
   // Adds an HCA whose port has these counters now, and had the others `seconds` before; no others,
   // where that is 0.
-  void add_counters(transport::HardwareCounters now, transport::HardwareCounters before,
-                    uint64_t seconds) {
+  void add_counters(HardwareCounters now, HardwareCounters before, uint64_t seconds) {
     add_infiniband();
     host.counters = {"node17", "boot", 1000000, 90000, {{"mlx5_0", 1, "", std::move(now)}}};
     if (seconds == 0) return;

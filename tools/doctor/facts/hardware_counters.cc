@@ -1,5 +1,4 @@
-#include "transport/device/hardware_counters.h"
-
+// The error counters of a port, as the kernel shows them in sysfs.
 #include <algorithm>
 #include <array>
 #include <cctype>
@@ -9,7 +8,9 @@
 #include <optional>
 #include <system_error>
 
-namespace gdr::transport {
+#include "tools/doctor/facts/counters.h"
+
+namespace gdr::tools::doctor {
 namespace {
 
 namespace fs = std::filesystem;
@@ -45,11 +46,6 @@ std::optional<uint64_t> read_counter(const fs::path& path) {
   return whole ? std::optional(value) : std::nullopt;
 }
 
-// After a reset, it has moved by its value at least.
-uint64_t moved_by(uint64_t before, uint64_t after) {
-  return after >= before ? after - before : after;
-}
-
 }  // namespace
 
 HardwareCounters read_hardware_counters(const std::string& ibdev_path, int port) {
@@ -74,22 +70,4 @@ bool is_symptom(std::string_view name) {
   return has_word(lower, kWordsOfErrors) && !has_word(lower, kWordsOfOthers);
 }
 
-HardwareCounters moved_symptoms(const HardwareCounters& before, const HardwareCounters& after) {
-  HardwareCounters moved;
-  for (const auto& [name, value] : after) {
-    const auto old = before.find(name);
-    if (old == before.end() || !is_symptom(name)) continue;
-    if (const uint64_t by = moved_by(old->second, value); by > 0) moved[name] = by;
-  }
-  return moved;
-}
-
-std::string to_string(const HardwareCounters& moved) {
-  std::string text;
-  for (const auto& [name, by] : moved) {
-    text += (text.empty() ? "" : ", ") + name + " +" + std::to_string(by);
-  }
-  return text;
-}
-
-}  // namespace gdr::transport
+}  // namespace gdr::tools::doctor

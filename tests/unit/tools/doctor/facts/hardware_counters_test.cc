@@ -1,11 +1,35 @@
-#include "transport/device/hardware_counters.h"
-
 #include <gtest/gtest.h>
 
-#include "tests/unit/transport/device/counter_files.h"
+#include <filesystem>
+#include <fstream>
 
-namespace gdr::transport {
+#include "tests/fakes/temp_folder.h"
+#include "tools/doctor/facts/counters.h"
+
+namespace gdr::tools::doctor {
 namespace {
+
+// Files of hardware counters, as sysfs has them, in a folder of their own.
+struct CounterFiles {
+  // The ibdev_path of an HCA.
+  std::string hca(const std::string& name) const { return root + "/" + name; }
+  // The folder of port 1.
+  std::filesystem::path port(const std::string& name) const {
+    return std::filesystem::path(hca(name)) / "ports" / "1";
+  }
+  // counter: with its folder, "hw_counters/packet_seq_err".
+  void set(const std::string& name, const std::string& counter, const std::string& text) const {
+    const std::filesystem::path file = port(name) / counter;
+    std::filesystem::create_directories(file.parent_path());
+    std::ofstream(file) << text << "\n";
+  }
+  void set(const std::string& name, const std::string& counter, uint64_t value) const {
+    set(name, counter, std::to_string(value));
+  }
+
+  const TempFolder folder;
+  const std::string root = folder.path();
+};
 
 TEST(HardwareCountersTest, Errors_AreSymptoms) {
   for (const char* name :
@@ -70,27 +94,5 @@ TEST(HardwareCountersTest, FilesWithoutANumberOrNoFolder_NoCounters) {
   EXPECT_TRUE(read_hardware_counters("/does/not/exist", 1).empty());
 }
 
-TEST(HardwareCountersTest, SomeMoved_OnlyTheseAndByHowMuch) {
-  const HardwareCounters before{
-      {"packet_seq_err", 4}, {"link_downed", 1}, {"sent_pkts", 1}, {"rx_drops", 4}};
-  const HardwareCounters after{
-      {"packet_seq_err", 7}, {"link_downed", 1}, {"sent_pkts", 9}, {"symbol_error", 7}};
-  EXPECT_EQ(moved_symptoms(before, after), (HardwareCounters{{"packet_seq_err", 3}}));
-}
-
-TEST(HardwareCountersTest, CounterWentBack_WasReset) {
-  const auto moved = [](uint64_t before, uint64_t after) {
-    return moved_symptoms({{"link_downed", before}}, {{"link_downed", after}});
-  };
-  EXPECT_EQ(moved(1000, 3), (HardwareCounters{{"link_downed", 3}}));
-  EXPECT_EQ(moved(1000, 0), HardwareCounters{});
-}
-
-TEST(HardwareCountersTest, SeveralMoved_TextNamesThem) {
-  EXPECT_EQ(to_string(HardwareCounters{}), "");
-  EXPECT_EQ(to_string({{"link_downed", 1}, {"packet_seq_err", 3}}),
-            "link_downed +1, packet_seq_err +3");
-}
-
 }  // namespace
-}  // namespace gdr::transport
+}  // namespace gdr::tools::doctor
