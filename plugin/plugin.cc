@@ -94,7 +94,7 @@ LiveDecision decide_live(const config::Options& options, const transport::Discov
 // Sets the facts about the address by which connections reach the port, and adds that of RoCE.
 void set_address(const transport::Device& device, const transport::GidPreference& preference,
                  DeviceFacts* facts, std::vector<std::pair<std::string, transport::Gid>>* of_roce) {
-  const auto gid = device.hca->gids().resolve(device.port, device.state, preference);
+  const auto gid = transport::resolve_gid(device, preference);
   facts->has_address = gid.has_value();
   if (!gid) {
     facts->address = gid.error().text;

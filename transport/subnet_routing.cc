@@ -31,7 +31,7 @@ wire::Gid subnet_gid(const Device& device, const ConnectionOptions& options) {
   const HcaContext& hca = *device.hca;
   Result<PortState> state = query_port_state(hca.api(), hca.context(), device.port);
   if (!state || !state->active || !state->ethernet) return {};
-  Result<GidEntry> gid = hca.gids().resolve(device.port, *state, options.gid);
+  Result<GidEntry> gid = resolve_gid(device, options.gid);
   return gid ? gid->gid : wire::Gid{};
 }
 

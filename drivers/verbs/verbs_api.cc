@@ -46,7 +46,7 @@ Status resolve_required(const Library& lib, Api& api) {
       resolve(lib, "ibv_open_device", kV1, api.open_device),
       resolve(lib, "ibv_close_device", kV1, api.close_device),
       resolve(lib, "ibv_query_device", kV1, api.query_device),
-      resolve(lib, "_ibv_query_gid_ex", "IBVERBS_1.11", api.query_gid_ex),
+      resolve(lib, "_ibv_query_gid_table", "IBVERBS_1.11", api.query_gid_table),
       resolve(lib, "ibv_get_async_event", kV1, api.get_async_event),
       resolve(lib, "ibv_ack_async_event", kV1, api.ack_async_event),
       resolve(lib, "ibv_event_type_str", kV1, api.event_type_str),

@@ -28,8 +28,8 @@ struct Api {
   int (*query_device)(ibv_context* context, ibv_device_attr* attr) = nullptr;
   // EOPNOTSUPP where the provider is older than rdma-core 17.
   int (*query_port)(ibv_context* context, uint8_t port, ibv_port_attr* attr) = nullptr;
-  int (*query_gid_ex)(ibv_context* context, uint32_t port, uint32_t index, ibv_gid_entry* entry,
-                      uint32_t flags, size_t entry_bytes) = nullptr;
+  ssize_t (*query_gid_table)(ibv_context* context, ibv_gid_entry* entries, size_t max_entries,
+                             uint32_t flags, size_t entry_bytes) = nullptr;
   int (*get_async_event)(ibv_context* context, ibv_async_event* event) = nullptr;
   void (*ack_async_event)(ibv_async_event* event) = nullptr;
   const char* (*event_type_str)(ibv_event_type type) = nullptr;

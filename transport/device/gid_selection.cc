@@ -4,8 +4,11 @@
 #include <netinet/in.h>
 
 #include <algorithm>
+#include <cstring>
 #include <map>
 #include <tuple>
+
+#include "transport/device/hca.h"
 
 namespace gdr::transport {
 namespace {
@@ -42,6 +45,41 @@ Result<GidEntry> forced(const std::vector<GidEntry>& table, int index) {
 auto rank(const GidEntry& entry, const GidPreference& preference) {
   return std::tuple(family_of(entry.gid) != preference.family, is_link_local(entry.gid),
                     roce_version_of(entry.type) != preference.roce_version, entry.index);
+}
+
+Result<GidEntry> select_infiniband_gid(const std::vector<GidEntry>& table,
+                                       const GidPreference& preference) {
+  const GidEntry* first = nullptr;
+  for (const GidEntry& entry : table) {
+    if (entry.index == preference.routable_index && flid_of(entry.gid) != 0) return entry;
+    if (entry.index == 0) first = &entry;
+  }
+  if (first != nullptr) return *first;
+  return fail(Code::kSystem,
+              "the port has no GID at index 0. Fix: start the fabric's subnet manager");
+}
+
+// The used entries of a port's table. Of RoCE they change with the addresses of its interface.
+Result<std::vector<GidEntry>> read_table(const Device& device) {
+  constexpr size_t kMost = 1024;  // of all ports of an HCA; mlx5 has room for 256 a port
+  const HcaContext& hca = *device.hca;
+  std::vector<ibv_gid_entry> found(kMost);
+  const ssize_t count =
+      hca.api().query_gid_table(hca.context(), found.data(), kMost, 0, sizeof(ibv_gid_entry));
+  if (count < 0) {
+    return fail_errno(Code::kSystem, "reading the GIDs of " + to_string(device) + " failed",
+                      static_cast<int>(-count));
+  }
+  found.resize(static_cast<size_t>(count));
+  std::vector<GidEntry> table;
+  for (const ibv_gid_entry& one : found) {
+    if (one.port_num != static_cast<uint32_t>(device.port)) continue;
+    GidEntry& entry = table.emplace_back();
+    entry.index = static_cast<int>(one.gid_index);
+    entry.type = static_cast<GidType>(one.gid_type);
+    std::memcpy(entry.gid.data(), one.gid.raw, entry.gid.size());
+  }
+  return table;
 }
 
 }  // namespace
@@ -97,16 +135,24 @@ Result<GidEntry> select_gid(const std::vector<GidEntry>& table, const GidPrefere
               "the port has no GID. Fix: give its network interface an address and bring it up");
 }
 
-Result<GidEntry> select_infiniband_gid(const std::vector<GidEntry>& table,
-                                       const GidPreference& preference) {
-  const GidEntry* first = nullptr;
-  for (const GidEntry& entry : table) {
-    if (entry.index == preference.routable_index && flid_of(entry.gid) != 0) return entry;
-    if (entry.index == 0) first = &entry;
+Result<GidEntry> resolve_gid(const Device& device, const GidPreference& preference) {
+  Result<std::vector<GidEntry>> table = read_table(device);
+  if (!table) return forward_error(table);
+  Result<GidEntry> chosen = device.state.ethernet ? select_gid(*table, preference)
+                                                  : select_infiniband_gid(*table, preference);
+  if (!chosen) chosen.error().text = to_string(device) + ": " + chosen.error().text;
+  return chosen;
+}
+
+std::optional<int> find_gid(const Device& device, const GidEntry& former) {
+  const Result<std::vector<GidEntry>> table = read_table(device);
+  if (!table) return {};
+  std::optional<int> found;
+  for (const GidEntry& entry : *table) {
+    if (entry.gid != former.gid || entry.type != former.type) continue;
+    if (!found || entry.index == former.index) found = entry.index;
   }
-  if (first != nullptr) return *first;
-  return fail(Code::kSystem,
-              "the port has no GID at index 0. Fix: start the fabric's subnet manager");
+  return found;
 }
 
 std::string unmet_preference(const GidEntry& chosen, const GidPreference& preference) {

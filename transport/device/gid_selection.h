@@ -17,6 +17,8 @@
 
 namespace gdr::transport {
 
+struct Device;
+
 // The values are those of verbs (ibv_gid_type). kIb on a RoCE port is treated as RoCE v1, since
 // older verbs libraries report it for v1, too.
 enum class GidType : uint8_t { kIb, kRoceV1, kRoceV2 };
@@ -46,10 +48,17 @@ struct GidPreference {
 // range; kSystem if the port has no GID. Both texts list the GIDs of the table.
 Result<GidEntry> select_gid(const std::vector<GidEntry>& table, const GidPreference& preference);
 
-// Selects the GID of an InfiniBand port, where the LID routes within a subnet: the one at
-// routable_index if it carries an FLID, else the one at index 0. kSystem if the table has neither.
-Result<GidEntry> select_infiniband_gid(const std::vector<GidEntry>& table,
-                                       const GidPreference& preference);
+// Returns the GID to use on a port at present: on RoCE that of select_gid(); on InfiniBand, where
+// the LID routes within a subnet, the one at routable_index if it carries an FLID, else the one at
+// index 0. Call it for every connection: entries move within the table when a link goes down and
+// comes back. One system call, which does not wait for firmware. kInvalidUsage or kSystem, with the
+// port's name, if no GID suits.
+Result<GidEntry> resolve_gid(const Device& device, const GidPreference& preference);
+
+// Returns the present index of a GID that a port had: the former one, if the GID is still there,
+// since a VLAN interface with its parent's MAC address makes two entries of one GID and type.
+// None where the port has the GID no more.
+std::optional<int> find_gid(const Device& device, const GidEntry& former);
 
 // Returns the forwarding LID (FLID) in a GID of routed InfiniBand, by which another subnet's
 // routers forward packets to it: bytes 4 and 5 of the GID; 0 where it carries none. Source: NCCL's

@@ -138,14 +138,11 @@ Status HcaContext::query(bool data_direct) {
   }
   registrations_ =
       std::make_unique<RegistrationCache>(*api_, pd_.get(), name_, !data_direct_path_.empty());
-  gids_ = std::make_unique<GidCache>(*api_, context_.get());
   port_states_ = std::make_unique<PortStates>(*api_, context_.get());
   return {};
 }
 
 void HcaContext::on_event(ibv_event_type type) const {
-  // The events before this one are of queues. Any other may mean that a table has changed.
-  if (type >= IBV_EVENT_DEVICE_FATAL) gids_->drop();
   port_states_->drop();
   if (type == IBV_EVENT_DEVICE_FATAL) fatal_.store(true, std::memory_order_relaxed);
 }

@@ -10,7 +10,6 @@
 #include "base/result.h"
 #include "drivers/verbs/handles.h"
 #include "transport/device/data_direct.h"
-#include "transport/device/gid_cache.h"
 #include "transport/device/hca_filter.h"
 #include "transport/device/peermem.h"
 #include "transport/device/port.h"
@@ -47,7 +46,6 @@ class HcaContext {
   // The kernel module, if loaded, by which this HCA can register GPU memory by its address.
   const Peermem& peermem() const { return peermem_; }
   RegistrationCache& registrations() const { return *registrations_; }
-  GidCache& gids() const { return *gids_; }
   PortStates& port_states() const { return *port_states_; }
 
   // Takes note of an asynchronous event of this HCA. Thread-safe.
@@ -74,7 +72,6 @@ class HcaContext {
   std::string data_direct_path_;
   Peermem peermem_;
   std::unique_ptr<RegistrationCache> registrations_;
-  std::unique_ptr<GidCache> gids_;
   std::unique_ptr<PortStates> port_states_;
   mutable std::atomic<bool> fatal_{false};  // IBV_EVENT_DEVICE_FATAL was reported
 };

@@ -22,7 +22,6 @@ Result<PortState> query_port_state(const verbs::Api& api, ibv_context* context, 
   state.ethernet = attr.link_layer == IBV_LINK_LAYER_ETHERNET;
   state.grh_required = (attr.flags & IBV_QPF_GRH_REQUIRED) != 0;
   state.max_message_bytes = attr.max_msg_sz != 0 ? attr.max_msg_sz : kDefaultMessageBytes;
-  state.gid_table_length = attr.gid_tbl_len;
   state.lid = attr.lid;
   state.mtu = attr.active_mtu;
   return state;

@@ -25,7 +25,6 @@ struct PortState {
   uint8_t link_layer = 0;     // IBV_LINK_LAYER_*
   bool ethernet = false;      // the link layer: true for RoCE, false for InfiniBand
   bool grh_required = false;  // IBV_QPF_GRH_REQUIRED: every packet needs a GRH, as on virtual ports
-  int gid_table_length = 0;   // entries of its GID table, used or not
   uint16_t lid = 0;           // 0 on RoCE
   ibv_mtu mtu = IBV_MTU_1024;  // the active one
   // The largest message of one work request (max_msg_sz); kDefaultMessageBytes where the driver

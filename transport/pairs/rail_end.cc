@@ -17,7 +17,7 @@ Result<wire::RailAddress> resolve_address(const Device& device, const GidPrefere
   const HcaContext& hca = *device.hca;
   Result<PortState> state = query_port_state(hca.api(), hca.context(), device.port);
   if (!state) return forward_error(state);
-  Result<GidEntry> gid = hca.gids().resolve(device.port, *state, preference);
+  Result<GidEntry> gid = resolve_gid(device, preference);
   if (!gid) return forward_error(gid);
   wire::RailAddress address{};
   std::snprintf(address.hca, sizeof(address.hca), "%s", hca.name().c_str());
@@ -31,11 +31,6 @@ Result<wire::RailAddress> resolve_address(const Device& device, const GidPrefere
   address.gid_index = static_cast<uint8_t>(gid->index);
   if (device.rail >= 0 && device.rail < 255) address.rail = static_cast<uint8_t>(device.rail + 1);
   return address;
-}
-
-// The present index of a RoCE port's GID.
-std::optional<int> find_gid(const Device& device, const wire::RailAddress& address) {
-  return device.hca->gids().find(device.port, device.state, gid_of(address));
 }
 
 }  // namespace
@@ -72,13 +67,13 @@ Result<RailEnd> RailEnd::create(const Device& device, uint32_t rail, const RailS
 Result<wire::RailAddress> RailEnd::present_address(const ConnectionOptions& options) const {
   GidPreference preference = options.gid;
   if (address_.ethernet != 0) {
-    preference.forced_index = find_gid(device_, address_).value_or(preference.forced_index);
+    preference.forced_index = find_gid(device_, gid_of(address_)).value_or(preference.forced_index);
   }
   return resolve_address(device_, preference);
 }
 
 bool has_address(const Device& device, const wire::RailAddress& address) {
-  if (address.ethernet != 0) return find_gid(device, address).has_value();
+  if (address.ethernet != 0) return find_gid(device, gid_of(address)).has_value();
   const Result<wire::RailAddress> present = resolve_address(device, {});
   return !present || present->lid == address.lid;
 }

@@ -215,8 +215,7 @@ class FakeVerbs {
   uint32_t ece_options(uint32_t qp_num) const;
   // The states in which set_ece was called, in order.
   std::vector<ibv_qp_state> ece_set_in(uint32_t qp_num) const;
-  // Since the start: queries of GIDs, registrations with Data Direct.
-  int gid_queries() const { return copy_of(gid_queries_); }
+  // Registrations with Data Direct since the start.
   int data_direct_mrs() const { return copy_of(data_direct_mrs_); }
   LiveObjects live() const { return copy_of(live_); }
 
@@ -276,7 +275,6 @@ class FakeVerbs {
   std::deque<Transfer> in_flight_;
   std::vector<Posted> posted_;
   size_t doorbells_ = 0;
-  int gid_queries_ = 0;
   int data_direct_mrs_ = 0;
 };
 

@@ -230,20 +230,24 @@ struct Entry {
     *speed = port_of(raw, number).effective_speed;
     return *speed != 0 ? 0 : EOPNOTSUPP;
   }
-  static int query_gid_ex(ibv_context* raw, uint32_t number, uint32_t index, ibv_gid_entry* entry,
-                          uint32_t, size_t) {
+  static ssize_t query_gid_table(ibv_context* raw, ibv_gid_entry* entries, size_t max_entries,
+                                 uint32_t, size_t) {
     std::lock_guard lock(fabric_of(raw).mutex_);
-    ++fabric_of(raw).gid_queries_;
     const HcaConfig& config = static_cast<Context*>(raw)->hca->config;
-    if (number < 1 || number > config.ports.size()) return EINVAL;
-    const Port& port = config.ports[number - 1];
-    if (index >= port.gids.size() || port.gids[index].raw == Gid{}.raw) return ENODATA;
-    *entry = {};
-    std::copy(port.gids[index].raw.begin(), port.gids[index].raw.end(), entry->gid.raw);
-    entry->gid_index = index;
-    entry->port_num = number;
-    entry->gid_type = port.gids[index].type;
-    return 0;
+    size_t count = 0;
+    for (size_t port = 0; port < config.ports.size(); ++port) {
+      const std::vector<Gid>& gids = config.ports[port].gids;
+      for (size_t index = 0; index < gids.size(); ++index) {
+        if (gids[index].raw == Gid{}.raw) continue;
+        if (count == max_entries) return -EINVAL;
+        ibv_gid_entry& entry = entries[count++] = {};
+        std::copy(gids[index].raw.begin(), gids[index].raw.end(), entry.gid.raw);
+        entry.gid_index = static_cast<uint32_t>(index);
+        entry.port_num = static_cast<uint32_t>(port + 1);
+        entry.gid_type = gids[index].type;
+      }
+    }
+    return static_cast<ssize_t>(count);
   }
   // Without the lock: the pipe is all that it touches, and a reader may be another thread.
   static int get_async_event(ibv_context* context, ibv_async_event* event) {
@@ -452,7 +456,7 @@ struct Entry {
     api.query_device = query_device;
     api.query_port = query_port;
     api.query_port_speed = query_port_speed;
-    api.query_gid_ex = query_gid_ex;
+    api.query_gid_table = query_gid_table;
     api.get_async_event = get_async_event;
     api.ack_async_event = ack_async_event;
     api.event_type_str = event_type_str;

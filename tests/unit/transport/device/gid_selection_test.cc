@@ -6,11 +6,14 @@
 #include <algorithm>
 #include <random>
 
+#include "tests/fakes/verbs/fake_verbs.h"
 #include "tests/unit/transport/device/gid_text.h"
+#include "transport/device/hca.h"
 
 namespace gdr::transport {
 namespace {
 
+using fake_verbs::HcaConfig;
 using ::testing::HasSubstr;
 
 constexpr GidType kV1 = GidType::kRoceV1;
@@ -116,6 +119,72 @@ TEST(GidSelection, NoGid_IsAnError) {
   EXPECT_FALSE(select_gid({}, {}).has_value());
   EXPECT_FALSE(select_gid({{0, gid("::"), kV2}, {1, gid("fe80::"), kV2}}, {}).has_value());
   EXPECT_THAT(select_gid({}, {.forced_index = 0}).error().text, HasSubstr("no GID at all"));
+}
+
+struct ResolveGidTest : testing::Test {
+  fake_verbs::FakeVerbs verbs;
+  Device device;
+
+  void open(HcaConfig config) {
+    device.hca = HcaContext::open(verbs.api(), verbs.add_hca(config)).value();
+    device.state = query_port_state(device.hca->api(), device.hca->context(), 1).value();
+  }
+  std::vector<fake_verbs::Gid>& table() { return verbs.port("fake_0", 1).gids; }
+};
+
+TEST_F(ResolveGidTest, TableChanges_TheNextConnectionTakesWhatIsThere) {
+  open(HcaConfig::roce("fake_0", 7));
+  const GidEntry before = resolve_gid(device, {}).value();
+  table().insert(table().begin(), fake_verbs::Gid{});
+  const GidEntry after = resolve_gid(device, {}).value();
+  EXPECT_EQ(after.gid, before.gid);
+  EXPECT_EQ(after.index, before.index + 1);
+  table()[1] = {gid("::ffff:10.9.9.9"), IBV_GID_TYPE_ROCE_V1};
+  EXPECT_EQ(to_string(resolve_gid(device, {}).value().gid), "::ffff:10.9.9.9");
+  EXPECT_EQ(resolve_gid(device, {}).value().type, kV1);
+  table().clear();
+  EXPECT_THAT(resolve_gid(device, {}).error().text, HasSubstr("fake_0:1: the port has no GID"));
+}
+
+TEST_F(ResolveGidTest, SeveralPorts_EachHasItsOwnGids) {
+  auto config = HcaConfig::roce("fake_0", 7);
+  config.ports.push_back(HcaConfig::roce("", 8).ports[0]);
+  open(config);
+  EXPECT_EQ(to_string(resolve_gid(device, {}).value().gid), "::ffff:10.0.0.7");
+  device.port = 2;
+  EXPECT_EQ(to_string(resolve_gid(device, {}).value().gid), "::ffff:10.0.0.8");
+}
+
+TEST_F(ResolveGidTest, TwoEntriesOfOneGid_FindKeepsTheFormerOne) {
+  open(HcaConfig::roce("fake_0", 7));
+  const fake_verbs::Gid one{gid("fe80::7"), IBV_GID_TYPE_ROCE_V2};
+  table() = {one, one, {gid("fd00::7"), IBV_GID_TYPE_ROCE_V2}};
+  const auto former = [&](int index) { return *resolve_gid(device, {.forced_index = index}); };
+  for (int index : {0, 1, 2}) EXPECT_EQ(find_gid(device, former(index)), index);
+  const GidEntry second = former(1);
+  table().erase(table().begin());
+  EXPECT_EQ(find_gid(device, second), 0) << "the only entry of the GID";
+  table().erase(table().begin());
+  EXPECT_EQ(find_gid(device, second), std::nullopt);
+}
+
+TEST_F(ResolveGidTest, InfiniBand_RoutableIndexCarriesFlid_IsChosen) {
+  open(HcaConfig::infiniband("fake_0", 7));
+  table().push_back({gid("fec0:0:1234:5::7")});
+  table().push_back({gid("fec0:0:4321:5::7")});
+  EXPECT_EQ(resolve_gid(device, {})->index, 1) << "the default";
+  EXPECT_EQ(flid_of(resolve_gid(device, {})->gid), 0x1234);
+  EXPECT_EQ(resolve_gid(device, {.routable_index = 2})->index, 2);
+  EXPECT_EQ(resolve_gid(device, {.routable_index = 0})->index, 0);
+}
+
+TEST_F(ResolveGidTest, InfiniBand_RoutableIndexWithoutFlidOrBeyondTheTable_IsZero) {
+  open(HcaConfig::infiniband("fake_0", 7));
+  table().push_back({gid("fec0::5:0:0:0:7")});
+  for (int index : {1, 2, 255}) {
+    EXPECT_EQ(resolve_gid(device, {.routable_index = index})->index, 0) << index;
+  }
+  EXPECT_EQ(resolve_gid(device, {.forced_index = 1})->index, 0) << "which is of RoCE";
 }
 
 }  // namespace

@@ -61,7 +61,6 @@ TEST_F(PairIoTest, Revive_FailsForAnotherReason_IsTriedAgain) {
 
 // Also where the user has chosen it by its index.
 TEST_F(PairIoOnRoceTest, Revive_GidHasMoved_TakesItsPresentIndex) {
-  const_cast<Device&>(end.connection.rails()[0].device()).state.gid_table_length = 2;
   gids().insert(gids().begin(), bed.verbs.port("fake_b", 1).gids[0]);
   for (const int forced : {-1, 0}) {
     const_cast<ConnectionOptions&>(*end.options).gid.forced_index = forced;

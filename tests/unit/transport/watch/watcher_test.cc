@@ -291,20 +291,5 @@ TEST(Watcher, HcaReportsNothingAnyMore_IsLostOnce) {
   hca->context()->async_fd = pipe_end;
 }
 
-// Connections that are set up after the event must not use the GIDs of before.
-TEST(Watcher, GidChange_DropsTheTableThatTheHcaKeeps) {
-  CommPair pair;
-  RecordedLog log;
-  PortState state = pair.sender_device.state;
-  state.gid_table_length = 8;
-  auto resolve = [&] { return pair.sender_device.hca->gids().resolve(1, state, {}); };
-  ASSERT_TRUE(resolve());
-  const int queries = pair.verbs.gid_queries();
-  pair.verbs.raise_event("fake_a", IBV_EVENT_GID_CHANGE, nullptr, 1);
-  ASSERT_TRUE(wait_for([&] { return log.lines("fake_a").size() == 1; }));
-  ASSERT_TRUE(resolve());
-  EXPECT_EQ(pair.verbs.gid_queries(), queries + 8) << "and not of the known one alone";
-}
-
 }  // namespace
 }  // namespace gdr::transport
