@@ -120,7 +120,8 @@ std::function<Status()> ConnectionEnd::ece_setter(size_t index, bool again) cons
 void ConnectionEnd::warn_of_rail(const Device& device, bool standby, const Error& why,
                                  const std::string& doing) const {
   const std::string missing = missing_rail_text(standby);
-  const std::string cause = missing + doing + ", errno " + std::to_string(why.sys_errno);
+  std::string cause = missing + doing + ", errno " + std::to_string(why.sys_errno);
+  if (!standby) cause += " on " + to_string(device);  // each of them is missed
   TextAndFix parts = split_fix(missing + why.text);
   if (parts.fix.empty()) {
     parts.fix = "look at `dmesg` for what the HCA's driver reports, or exclude it with NCCL_IB_HCA";

@@ -1,6 +1,6 @@
 // The log lines about rails that are missing, are lost and return: one warning when a port of this
-// node loses its rails, whatever the number of connections and peers that it concerns, one for all
-// standby rails that one cause keeps away, and one INFO line when rails are used again.
+// node loses its rails, whatever the number of connections and peers that it concerns, and one INFO
+// line for each peer when rails are used again.
 #pragma once
 
 #include <atomic>
@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
-#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -20,10 +19,11 @@
 
 namespace gdr::transport {
 
-// Collects what connections report for a second, and writes a line for each port and each kind of
-// event. A port has at most one warning a minute, which then says how often its rails were lost
-// since the last, and one more when connections are left that have no usable rail; other losses are
-// INFO lines. Thread-safe; used only where something has failed.
+// Collects the losses that connections report for a second, and writes a line for each port. A port
+// has at most one warning a minute, which then says how often its rails were lost since the last,
+// and one more when connections are left that have no usable rail; other losses are INFO lines, and
+// so are those of standby rails but the first that one cause takes away in a minute. Thread-safe;
+// used only where something has failed.
 class RailLog {
  public:
   explicit RailLog(Episodes& episodes, Now now = Clock::now)
@@ -42,10 +42,9 @@ class RailLog {
   static constexpr std::chrono::minutes kLateEpisode{10};
   // A rail of an active port has not returned for long: see warn_of().
   void stays_lost(const std::string& port, const std::string& peer, const Error& reason);
-  // What else keeps a rail of a port away: "mlx5_1:1", or "mlx5_1:1 <-> nodeB mlx5_3:1". Ports with
-  // the same cause are collected for a second, and until the last warning of that cause is a minute
-  // old, for one warning that lists their rails, with the text of the first. A port is warned of
-  // once for a cause until one of its rails returns. cause: names no port.
+  // What else keeps a rail of a port away: "mlx5_1:1", or "mlx5_1:1 <-> nodeB mlx5_3:1". One
+  // warning a minute for each cause; a port is warned of once for a cause until one of its rails
+  // returns. Other lines are INFO.
   void warn_of(const std::string& cause, const std::string& port, const std::string& rail,
                const std::string& text);
   // A port may have lost rails as it no longer has that address, "mlx5_0:1 lid 5". Whether that is
@@ -62,48 +61,24 @@ class RailLog {
   void flush() { write(Clock::time_point::max()); }
 
  private:
-  struct Loss {
-    Clock::time_point since;  // the first
-    RailLosses all;
-  };
-  struct Return {
-    Clock::time_point since;  // the first
-    Clock::duration away;     // the longest
-    std::vector<std::string> peers;
-  };
   // A port of this node.
   struct Port {
-    // Not written yet.
-    std::map<LossEffect, Loss> losses;
-    std::optional<Return> back;
-    // Written.
+    std::map<LossEffect, RailLosses> losses;              // not written yet
+    Clock::time_point since;                              // the first of them
     std::map<std::string, Clock::time_point> lost_peers;  // that are not reached yet, since when
-    bool is_lost = false;                                 // no rail of it has returned since
-    std::set<std::string> addresses;                      // that were asked for
-  };
-  // What warn_of() is called for.
-  struct Cause {
-    Clock::time_point since, not_before;  // the first of `due`; the next warning
-    std::string text;
-    std::map<std::string, std::string> due;  // rails to be warned of, by port
-    std::set<std::string> ports;             // of those, and of those that were warned of
+    bool is_lost = false;             // losses are written, and no rail of it has returned since
+    std::set<std::string> addresses;  // that were asked for
+    std::set<std::string> causes;     // that it was warned of
   };
 
   void write(Clock::time_point now);
   void write_losses(const std::string& name, Port& port);
-  void write_return(const std::string& name, Port& port);
-  void add(const std::string& cause, const std::string& port, const std::string& rail,
-           const std::string& text);
-  void write_cause(Cause& cause);
-  static Clock::time_point deadline_of(const Cause& cause);
-  void update_deadline();
 
   Episodes& episodes_;
   const Now now_;
   std::atomic<Clock::rep> deadline_{Clock::duration::max().count()};
   std::mutex mutex_;                   // guards all that follows
   std::map<std::string, Port> ports_;  // by RailLoss::port
-  std::map<std::string, Cause> causes_;
 };
 
 }  // namespace gdr::transport
