@@ -21,16 +21,12 @@ HandshakeRegistry::HandshakeRegistry(Now now, std::chrono::seconds watchdog, Wat
     : now_(std::move(now)), watchdog_(watchdog), watcher_(watcher) {
   if (watcher == nullptr) return;
   watcher->room().ask_handshakes([this](const HcaContext* hca) { return give_way(hca); });
+  watcher->each_second([this] { free_abandoned(); });
 }
 
 void HandshakeRegistry::add(Handshake* handshake) {
-  bool is_first = false;
-  {
-    std::lock_guard lock(mutex_);
-    is_first = all_.empty();
-    all_.insert(handshake);
-  }
-  if (is_first && watcher_ != nullptr) watcher_->each_second([this] { return free_abandoned(); });
+  std::lock_guard lock(mutex_);
+  all_.insert(handshake);
 }
 
 void HandshakeRegistry::remove(Handshake* handshake) {
@@ -38,19 +34,16 @@ void HandshakeRegistry::remove(Handshake* handshake) {
   all_.erase(handshake);
 }
 
-bool HandshakeRegistry::free_abandoned() {
+void HandshakeRegistry::free_abandoned() {
   const Clock::time_point now = now_();
   std::vector<std::shared_ptr<void>> held;
-  bool are_any = false;
   {
     std::unique_lock lock(mutex_, std::try_to_lock);
-    if (!lock.owns_lock()) return true;  // give_way() may wait for firmware
+    if (!lock.owns_lock()) return;  // give_way() may wait for firmware
     for (Handshake* handshake : all_) handshake->expire_if_abandoned(now, &held);
-    are_any = !all_.empty();
   }
   // Without the mutex, for which calls of NCCL's wait: destroying may block.
   if (!held.empty() && watcher_ != nullptr) watcher_->call([held = std::move(held)] {});
-  return are_any;
 }
 
 // With the mutex, without which a handshake may end meanwhile.

@@ -33,16 +33,16 @@ enum class Room : uint8_t;
 class HandshakeRegistry {
  public:
   // watchdog: a handshake that makes no progress for so long is logged; 0 turns that off. watcher:
-  // its thread calls free_abandoned() once a second while there are handshakes, and its RoomMaker
-  // give_way(); it ends before this object. Null: nobody does.
+  // its thread calls free_abandoned() once a second, and its RoomMaker give_way(); it ends before
+  // this object. Null: nobody does.
   HandshakeRegistry(Now now, std::chrono::seconds watchdog, Watcher* watcher = nullptr);
 
   Clock::time_point now() const { return now_(); }
 
   // Frees what those handshakes hold that NCCL has not called for minutes, or whose peer is gone.
   // When NCCL aborts, it neither calls connect() again nor closes a listener that it still accepts
-  // on (src/transport/net.cc, recvProxyFree). Returns whether there are handshakes.
-  bool free_abandoned();
+  // on (src/transport/net.cc, recvProxyFree).
+  void free_abandoned();
   // Destroys the QP of a standby pair, on that HCA or on any, of a handshake that is under way. Not
   // of the one that this thread is in; kAwaited where one is in a call of another thread.
   Room give_way(const HcaContext* hca);

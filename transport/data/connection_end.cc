@@ -126,7 +126,7 @@ void ConnectionEnd::warn_of_rail(const Device& device, bool standby, const Error
   if (parts.fix.empty()) {
     parts.fix = "look at `dmesg` for what the HCA's driver reports, or exclude it with NCCL_IB_HCA";
   }
-  watcher->warn_of_rail(cause, device, to_string(device), to_string(parts));
+  watcher->rails().warn_of(cause, to_string(device), to_string(device), to_string(parts));
 }
 
 void ConnectionEnd::note_peer_without_recovery(const std::string& host) {

@@ -60,13 +60,13 @@ void ExcludedPairs::log(uint32_t pair, const Error& why, bool warns) const {
              pair, why.text.c_str());
     return;
   }
-  const Device& device = end_.rails[end_.rails.pair(pair).rail].device();
+  const std::string port = to_string(end_.rails[end_.rails.pair(pair).rail].device());
   const wire::RailAddress& remote = end_.ports_of(pair).second;
-  const std::string rail = to_string(device) + " <-> " + end_.peer.host + " " + remote.hca + ":" +
-                           std::to_string(remote.port);
+  const std::string rail =
+      port + " <-> " + end_.peer.host + " " + remote.hca + ":" + std::to_string(remote.port);
   const std::string cause = why.sys_errno != 0 ? std::to_string(why.sys_errno) : why.text;
-  end_.watcher->warn_of_rail(
-      "not connected, errno " + cause, device, rail,
+  end_.watcher->rails().warn_of(
+      "not connected, errno " + cause, port, rail,
       ": the standby rail between these ports is not connected, so that "
       "connections fail when their other rails do. It is tried again from time "
       "to time. " +

@@ -1,6 +1,5 @@
 #include "transport/watch/rail_log.h"
 
-#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -33,9 +32,6 @@ void RailLog::lost(const RailLoss& loss) {
   port.lost_peers.try_emplace(loss.peer, now);
   if (port.losses.empty()) port.since = now;
   port.losses[loss.effect].add(loss);
-  const Clock::rep due = (port.since + kCollected).time_since_epoch().count();
-  deadline_.store(std::min(deadline_.load(std::memory_order_relaxed), due),
-                  std::memory_order_relaxed);
 }
 
 // The first connection that uses it again counts.
@@ -97,16 +93,9 @@ void RailLog::address_is_former(const std::string& name, const std::string& addr
 
 void RailLog::write(Clock::time_point now) {
   std::lock_guard lock(mutex_);
-  Clock::time_point next = Clock::time_point::max();
   for (auto& [name, port] : ports_) {
-    if (port.losses.empty()) continue;
-    if (now - kCollected >= port.since) {
-      write_losses(name, port);
-    } else {
-      next = std::min(next, port.since + kCollected);
-    }
+    if (now - kCollected >= port.since) write_losses(name, port);
   }
-  deadline_.store(next.time_since_epoch().count(), std::memory_order_relaxed);
 }
 
 // Other connections may lose a rail later that is lost already.

@@ -3,7 +3,6 @@
 // line for each peer when rails are used again.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -19,11 +18,11 @@
 
 namespace gdr::transport {
 
-// Collects the losses that connections report for a second, and writes a line for each port. A port
-// has at most one warning a minute, which then says how often its rails were lost since the last,
-// and one more when connections are left that have no usable rail; other losses are INFO lines, and
-// so are those of standby rails but the first that one cause takes away in a minute. Thread-safe;
-// used only where something has failed.
+// Collects the losses that connections report for a second or two, and writes a line for each port.
+// A port has at most one warning a minute, which then says how often its rails were lost since the
+// last, and one more when connections are left that have no usable rail; other losses are INFO
+// lines, and so are those of standby rails but the first that one cause takes away in a minute.
+// Thread-safe; used only where something has failed.
 class RailLog {
  public:
   explicit RailLog(Episodes& episodes, Now now = Clock::now)
@@ -52,11 +51,8 @@ class RailLog {
   bool asks_for_address(const std::string& port, const std::string& address);
   // It is so. The warning of the losses says it; where none is due, it is a warning itself.
   void address_is_former(const std::string& port, const std::string& address);
-  // Writes what has been collected for a second. Called at deadline(), or some time later.
+  // Writes what has been collected for a second. Called once a second.
   void on_tick() { write(now_()); }
-  Clock::time_point deadline() const {
-    return Clock::time_point(Clock::duration(deadline_.load(std::memory_order_relaxed)));
-  }
   // Writes all that has been collected, for what is logged or ends next.
   void flush() { write(Clock::time_point::max()); }
 
@@ -76,7 +72,6 @@ class RailLog {
 
   Episodes& episodes_;
   const Now now_;
-  std::atomic<Clock::rep> deadline_{Clock::duration::max().count()};
   std::mutex mutex_;                   // guards all that follows
   std::map<std::string, Port> ports_;  // by RailLoss::port
 };

@@ -5,22 +5,16 @@
 
 namespace gdr::transport {
 
-bool WatchedLinks::add(WatchedLink watched) {
+void WatchedLinks::add(WatchedLink watched) {
   const int fd = watched.link->fd();
   std::lock_guard lock(mutex_);
   // The newest descriptor is mostly the highest.
   links_.insert_or_assign(links_.end(), fd, std::move(watched));
-  return links_.size() == 1;
 }
 
 bool WatchedLinks::remove(const PeerLink& link) {
   std::lock_guard lock(mutex_);
   links_.erase(link.fd());
-  return links_.empty();
-}
-
-bool WatchedLinks::empty() const {
-  std::lock_guard lock(mutex_);
   return links_.empty();
 }
 

@@ -30,11 +30,9 @@ struct WatchedLink {
 // Thread-safe. What it returns holds references of its own.
 class WatchedLinks {
  public:
-  // Returns whether it is the only one.
-  bool add(WatchedLink watched);
+  void add(WatchedLink watched);
   // Returns whether none is left.
   bool remove(const PeerLink& link);
-  bool empty() const;
   // Of that socket; null: there is none.
   std::shared_ptr<PeerLink> find(int fd) const;
   std::vector<std::shared_ptr<PeerLink>> all() const;

@@ -89,16 +89,17 @@ void Watcher::add(const std::shared_ptr<PeerLink>& link, std::vector<EventSource
   // What became due before the thread could see it.
   const bool is_due =
       recovery != nullptr && recovery->steps().deadline() != Clock::time_point::max();
-  const bool is_first = links_.add({link, std::move(sources), std::move(recovery)});
+  links_.add({link, std::move(sources), std::move(recovery)});
   watch_fd(link->fd());
-  if (is_due) recoveries_.note_change();
-  // Without links the thread sleeps with no time-out. With some it need not learn of another one: a
-  // thread that wakes for each takes the locks and the processor of those who set up connections.
-  if (is_first || is_due) wake_up();
+  // Otherwise it is not woken: a thread that wakes for each link takes the locks and the processor
+  // of those who set up connections.
+  if (!is_due) return;
+  recoveries_.note_change();
+  wake_up();
 }
 
-// Without links there are no ticks that log what is left. Without memory the lines are left out: a
-// connection is being closed.
+// The process may end before the next tick. Without memory the lines are left out: a connection is
+// being closed.
 void Watcher::remove(const PeerLink* link) {
   leave_fd(link->fd());
   if (!links_.remove(*link)) return;
@@ -106,13 +107,6 @@ void Watcher::remove(const PeerLink* link) {
     rails_.flush();
   } catch (const std::bad_alloc&) {
   }
-}
-
-// The thread may sleep until there is a link, which is added without waking it.
-void Watcher::warn_of_rail(const std::string& cause, const Device& device, const std::string& rail,
-                           const std::string& text) {
-  rails_.warn_of(cause, to_string(device), rail, text);
-  wake_up();
 }
 
 // Firmware may not answer. Where the port is down, that is the cause.
@@ -127,27 +121,6 @@ std::future<void> Watcher::check_address(const Device& device, const wire::RailA
     checked->set_value();
   });
   return end;
-}
-
-void Watcher::each_second(std::function<bool()> task) {
-  bool sleeps;
-  {
-    std::lock_guard lock(mutex_);
-    sleeps = task_ == nullptr;
-    task_ = std::move(task);
-    ++tasks_;
-  }
-  if (sleeps && links_.empty()) wake_up();
-}
-
-void Watcher::run_task() {
-  std::unique_lock lock(mutex_);
-  const uint64_t begun = tasks_;
-  const std::function<bool()> task = task_;
-  lock.unlock();
-  if (task == nullptr || task()) return;
-  lock.lock();
-  if (tasks_ == begun) task_ = nullptr;
 }
 
 void Watcher::add_hca(const std::shared_ptr<HcaContext>& hca) {
@@ -203,19 +176,12 @@ bool Watcher::run_once() {
   recoveries_.run_due(now);
   if (now >= reopen_port_.deadline()) take_reopened(now);
   if (now >= std::min(next_tick_, next_deadline_)) tick(now);
-  if (now >= rails_.deadline()) rails_.on_tick();
   return true;
 }
 
-int Watcher::wait_milliseconds() {
-  {
-    std::lock_guard lock(mutex_);
-    const bool reopens = reopen_port_.deadline() != Clock::time_point::max();
-    const bool warns = rails_.deadline() != Clock::time_point::max();
-    if (links_.empty() && task_ == nullptr && !reopens && !warns) return -1;
-  }
-  const Clock::time_point next = std::min({next_tick_, next_deadline_, recoveries_.deadline(),
-                                           rails_.deadline(), reopen_port_.deadline()});
+int Watcher::wait_milliseconds() const {
+  const Clock::time_point next =
+      std::min({next_tick_, next_deadline_, recoveries_.deadline(), reopen_port_.deadline()});
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(next - Clock::now()) +
                     std::chrono::milliseconds(1);
   return static_cast<int>(std::clamp(left, std::chrono::milliseconds(0), kTick).count());
@@ -284,6 +250,7 @@ void Watcher::tick(Clock::time_point now) {
   next_deadline_ = Clock::time_point::max();
   std::unique_lock lock(mutex_);
   const std::set<int> polled = polled_;
+  const std::function<void()> task = task_;
   lock.unlock();
   for (int fd : polled) on_ready(fd);
   recoveries_.tick(now, /*all=*/true);
@@ -298,7 +265,8 @@ void Watcher::tick(Clock::time_point now) {
     failures_.path_lost(*link, static_cast<size_t>(connections), now);
   }
   next_deadline_ = std::max(next_deadline_, now + kShortestTick);
-  run_task();
+  rails_.on_tick();
+  if (task != nullptr) task();
   if (watchdog_.check(all, now)) process_counters_.count_stall();
 }
 

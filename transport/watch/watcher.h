@@ -61,9 +61,12 @@ class Watcher {
   void remove(const PeerLink* link);
   // Watches the asynchronous events of an HCA, for as long as the watcher lives.
   void add_hca(const std::shared_ptr<HcaContext>& hca);
-  // Has `task` called about once a second by the watcher's thread, until it returns false. It must
-  // not block.
-  void each_second(std::function<bool()> task);
+  // Has `task` called about once a second by the watcher's thread, for as long as that runs. It
+  // must not block.
+  void each_second(std::function<void()> task) {
+    std::lock_guard lock(mutex_);
+    task_ = std::move(task);
+  }
   // Has a call made that may block, in a thread for such calls.
   void call(std::function<void()> call) { caller_.add(std::move(call)); }
   // The TCP port where peers open kept sockets again; 0: none.
@@ -77,9 +80,7 @@ class Watcher {
   RoomMaker& room() { return room_; }
   // Warnings and lines that connections share.
   FailureLog& failures() { return failures_; }
-  // RailLog::warn_of, for `rail` at `device`.
-  void warn_of_rail(const std::string& cause, const Device& device, const std::string& rail,
-                    const std::string& text);
+  RailLog& rails() { return rails_; }
   // Has it found out whether the port still has an address that connections were made with, which
   // is warned of where it does not. Returns what is ready, or broken, when that is done.
   std::future<void> check_address(const Device& device, const wire::RailAddress& address);
@@ -97,17 +98,16 @@ class Watcher {
           bool events_fail);
   void run();
   bool run_once();
-  int wait_milliseconds();
+  int wait_milliseconds() const;
   void on_ready(int fd, bool has_ended = false);
   void take_reopened(Clock::time_point now);
   void watch_fd(int fd, uint32_t events = EPOLLIN);
   void leave_fd(int fd);
   void wake_up();
   void tick(Clock::time_point now);
-  void run_task();
 
   const UniqueFd epoll_;
-  const UniqueFd wake_;  // an eventfd; readable: the links have changed, or the thread is to stop
+  const UniqueFd wake_;  // an eventfd; readable: something is due, or the thread is to stop
   Episodes episodes_;
   FailureLog failures_{episodes_};
   RailLog rails_{episodes_};
@@ -120,8 +120,7 @@ class Watcher {
   bool stopping_ = false;
   std::map<int, std::shared_ptr<HcaContext>> hcas_;  // by async fd
   std::set<int> polled_;                             // descriptors that epoll refused
-  std::function<bool()> task_;                       // of each_second()
-  uint64_t tasks_ = 0;                               // how often that was called
+  std::function<void()> task_;                       // of each_second()
   // Watcher thread only. The deadlines are kept, so that a wake-up does not look at every link:
   // while a job starts, there is one for each connection.
   Watchdog watchdog_;

@@ -83,14 +83,12 @@ TEST_F(RailLogTest, AThousandConnectionsWithManyPeersLoseARail_OneWarning) {
 
 TEST_F(RailLogTest, LossIsAMomentOld_MoreIsAwaited) {
   log.lost(loss());
-  EXPECT_EQ(log.deadline(), now + seconds(1));
   now += std::chrono::milliseconds(900);
   log.on_tick();
   EXPECT_EQ(lines.lines().size(), 0u);
   now += std::chrono::milliseconds(100);
   log.on_tick();
   EXPECT_EQ(lines.warnings().size(), 1u);
-  EXPECT_EQ(log.deadline(), Clock::time_point::max());
 }
 
 TEST_F(RailLogTest, ProcessEndsOrTheConnectionFails_WhatIsCollectedIsWritten) {
