@@ -217,7 +217,6 @@ Result<std::unique_ptr<Plugin>> create_plugin(int table_version) {
   }
   const transport::GidPreference preference = transport_options->connection.gid;
   transport_options->memory.relays = may_relay(options, live.rails.machine);
-  transport_options->memory.over_pcie = pairs_over_pcie(live.rails);
   Result<std::unique_ptr<transport::Transport>> transport =
       transport::Transport::create(std::move(devices), std::move(*transport_options));
   if (!transport) return forward_error(transport);

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "topology/live/gdr_verdict.h"
-
 namespace gdr::plugin {
 namespace {
 
@@ -33,22 +31,6 @@ bool may_have_c2c(const topology::Machine& machine) {
 }
 
 }  // namespace
-
-std::set<std::pair<std::string, std::string>> pairs_over_pcie(
-    const topology::RailDecision& decision) {
-  std::set<std::pair<std::string, std::string>> pairs;
-  const topology::Machine& machine = decision.machine;
-  for (size_t gpu = 0; gpu < machine.gpus.size(); ++gpu) {
-    if (machine.gpus[gpu].c2c_links == 0) continue;
-    for (topology::PortRef port : topology::usable_ports(decision.plan)) {
-      const topology::GdrVerdict verdict =
-          topology::gdr_verdict(decision, gpu, static_cast<size_t>(port.hca));
-      if (!verdict.direct || verdict.distance == topology::PathClass::kP2c) continue;
-      pairs.insert({machine.gpus[gpu].bdf.to_string(), hca_of(machine, port).name});
-    }
-  }
-  return pairs;
-}
 
 std::vector<OfferedPort> offered_ports(const topology::RailDecision& decision,
                                        const std::vector<topology::VerbsPort>& ports,

@@ -4,9 +4,6 @@
 
 #include <cstddef>
 #include <optional>
-#include <set>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include "base/finding.h"
@@ -33,11 +30,6 @@ std::vector<OfferedPort> offered_ports(const topology::RailDecision& decision,
 
 // Returns the ports that are no GPU's rail, for the error where no port is left to offer.
 std::vector<transport::SkippedPort> excluded_ports(const topology::RailDecision& decision);
-
-// Returns for MemoryOptions::over_pcie the GPUs, by PCI address, and HCAs for which NCCL asks for a
-// mapping over PCIe although the GPU has NVLink-C2C: they are nearer by PCIe.
-std::set<std::pair<std::string, std::string>> pairs_over_pcie(
-    const topology::RailDecision& decision);
 
 // Returns a warning where NCCL does not follow the user's map: the machine shows no distances
 // (is_flat()), or another offered HCA is nearer to a GPU than the rails of its map. Nothing without

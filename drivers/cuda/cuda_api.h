@@ -65,7 +65,6 @@ inline constexpr unsigned kHostRegisterPortable = 1;
 inline constexpr unsigned kHostRegisterDeviceMap = 2;
 inline constexpr int kMemoryTypeDevice = 2;
 inline constexpr int kRangeHandleDmaBufFd = 1;
-inline constexpr unsigned long long kRangeDmaBufOverPcie = 1;  // MAPPING_TYPE_PCIE, since CUDA 12.8
 inline constexpr int kLocationDevice = 1;
 inline constexpr int kAccessReadWrite = 3;
 inline constexpr int kCaptureModeGlobal = 0;

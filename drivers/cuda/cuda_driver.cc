@@ -99,8 +99,7 @@ Result<bool> CudaDriver::gpudirect_rdma_supported(int device) const {
   return flag(cuda::kDeviceGpuDirectRdmaSupported, "GPU_DIRECT_RDMA_SUPPORTED", device);
 }
 
-Result<UniqueFd> CudaDriver::export_dmabuf(const void* address, size_t bytes,
-                                           DmaBufMapping mapping) const {
+Result<UniqueFd> CudaDriver::export_dmabuf(const void* address, size_t bytes) const {
   Result<int> device = device_of_pointer(address);
   if (!device) return forward_error(device);
   Result<PrimaryContext> context = PrimaryContext::retain(api_, *device);
@@ -108,13 +107,8 @@ Result<UniqueFd> CudaDriver::export_dmabuf(const void* address, size_t bytes,
   CurrentContext current(*context);
   if (!current.status()) return tl::unexpected(current.status().error());
   int fd = -1;
-  auto export_with = [&](unsigned long long flags) {
-    return api_.mem_get_handle_for_address_range(&fd, reinterpret_cast<cuda::DevicePtr>(address),
-                                                 bytes, cuda::kRangeHandleDmaBufFd, flags);
-  };
-  cuda::Rc rc =
-      mapping == DmaBufMapping::kPcie ? export_with(cuda::kRangeDmaBufOverPcie) : export_with(0);
-  if (rc != cuda::kSuccess && mapping == DmaBufMapping::kPcie) rc = export_with(0);
+  const cuda::Rc rc = api_.mem_get_handle_for_address_range(
+      &fd, reinterpret_cast<cuda::DevicePtr>(address), bytes, cuda::kRangeHandleDmaBufFd, 0);
   if (rc == cuda::kSuccess) return UniqueFd(fd);
   tl::unexpected<Error> error = failed("dma-buf export of " + std::to_string(bytes) +
                                            " bytes of CUDA device " + std::to_string(*device),
@@ -130,10 +124,10 @@ tl::unexpected<Error> CudaDriver::failed(const std::string& call, cuda::Rc rc) c
   return call_failed(api_, call, rc);
 }
 
-Result<UniqueFd> export_dmabuf(const void* address, size_t bytes, DmaBufMapping mapping) {
+Result<UniqueFd> export_dmabuf(const void* address, size_t bytes) {
   const Result<CudaDriver>& driver = CudaDriver::shared();
   if (!driver) return tl::unexpected(driver.error());
-  return driver->export_dmabuf(address, bytes, mapping);
+  return driver->export_dmabuf(address, bytes);
 }
 
 }  // namespace gdr::cuda

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <string>
 
 #include "base/result.h"
@@ -11,13 +10,6 @@
 #include "drivers/cuda/cuda_api.h"
 
 namespace gdr::cuda {
-
-// How a device reaches the memory behind an exported dma-buf, where GPU and CPU are linked by
-// NVLink-C2C, too.
-enum class DmaBufMapping : uint8_t {
-  kDefault,  // as the driver chooses: over the CPU and C2C, where there is C2C
-  kPcie,     // over PCIe and the GPU's BAR1, for an HCA that is nearer on PCIe; else the default
-};
 
 // A loaded and initialised libcuda.so.1. Copies share the library, which is never unloaded.
 // Thread-safe. A `device` is a CUDA ordinal: CUDA_VISIBLE_DEVICES selects and orders them.
@@ -51,10 +43,9 @@ class CudaDriver {
 
   // Exports device memory as a dma-buf. `address` and `bytes` must be multiples of the host's page
   // size: round an unaligned range outwards, and pass what that added in front as the offset when
-  // registering. A mapping that the driver or the GPU does not know becomes the default. Returns
+  // registering. Returns
   // kUnsupported if this GPU, driver or kind of allocation has no dma-buf.
-  Result<UniqueFd> export_dmabuf(const void* address, size_t bytes,
-                                 DmaBufMapping mapping = DmaBufMapping::kDefault) const;
+  Result<UniqueFd> export_dmabuf(const void* address, size_t bytes) const;
 
   // See call_failed() in cuda_api.h.
   tl::unexpected<Error> failed(const std::string& call, cuda::Rc rc) const;
@@ -68,7 +59,6 @@ class CudaDriver {
 };
 
 // Exports as CudaDriver::export_dmabuf() does, by the driver of this process.
-Result<UniqueFd> export_dmabuf(const void* address, size_t bytes,
-                               DmaBufMapping mapping = DmaBufMapping::kDefault);
+Result<UniqueFd> export_dmabuf(const void* address, size_t bytes);
 
 }  // namespace gdr::cuda

@@ -112,9 +112,6 @@ static_assert(kHostRegisterPortable == CU_MEMHOSTREGISTER_PORTABLE);
 static_assert(kHostRegisterDeviceMap == CU_MEMHOSTREGISTER_DEVICEMAP);
 static_assert(kMemoryTypeDevice == CU_MEMORYTYPE_DEVICE);
 static_assert(kRangeHandleDmaBufFd == CU_MEM_RANGE_HANDLE_TYPE_DMA_BUF_FD);
-#if CUDA_VERSION >= 12080
-static_assert(kRangeDmaBufOverPcie == CU_MEM_RANGE_FLAG_DMA_BUF_MAPPING_TYPE_PCIE);
-#endif
 static_assert(kCaptureModeGlobal == CU_STREAM_CAPTURE_MODE_GLOBAL);
 static_assert(kCaptureModeRelaxed == CU_STREAM_CAPTURE_MODE_RELAXED);
 static_assert(kPointerMemoryType == CU_POINTER_ATTRIBUTE_MEMORY_TYPE);

@@ -31,7 +31,6 @@ struct MemoryRegion {
   bool cuda = false;           // GPU memory
   int dmabuf_fd = -1;          // a dma-buf that holds the range, borrowed for the call; -1: none
   uint64_t dmabuf_offset = 0;  // of the range's first byte in the dma-buf
-  bool over_pcie = false;      // an exported dma-buf is to be mapped over PCIe, beside NVLink-C2C
 };
 
 // Whether PCIe writes of the HCA to the memory may overtake each other

@@ -26,9 +26,8 @@ Result<ibv_mr*> register_by_dmabuf(const HcaContext& hca, const MemoryRegion& re
   MemoryRegion exported = region;
   exported.address = region.address & ~(page - 1);
   exported.bytes = (region.address + region.bytes - exported.address + page - 1) & ~(page - 1);
-  Result<UniqueFd> fd = cuda::export_dmabuf(
-      reinterpret_cast<void*>(exported.address), exported.bytes,
-      region.over_pcie ? cuda::DmaBufMapping::kPcie : cuda::DmaBufMapping::kDefault);
+  Result<UniqueFd> fd =
+      cuda::export_dmabuf(reinterpret_cast<void*>(exported.address), exported.bytes);
   attempt->export_failed = !fd.has_value();
   if (!fd) return forward_error(fd);
   exported.dmabuf_fd = fd->get();

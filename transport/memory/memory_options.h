@@ -1,10 +1,6 @@
 // What a user may choose about the registration of memory.
 #pragma once
 
-#include <set>
-#include <string>
-#include <utility>
-
 #include "transport/device/registration_paths.h"
 
 namespace gdr::transport {
@@ -18,10 +14,6 @@ struct MemoryOptions {
   bool relays = false;
   // NCCL_IB_PCI_RELAXED_ORDERING.
   bool relaxed_ordering = true;
-  // GPUs with NVLink-C2C, by PCI address ("0009:01:00.0"), and HCAs, by name, between which PCIe is
-  // the way. NCCL asks for that mapping of the dma-bufs that it exports (src/transport/net.cc); the
-  // plugin does of its own. Untried on such a machine.
-  std::set<std::pair<std::string, std::string>> over_pcie;
 };
 
 }  // namespace gdr::transport

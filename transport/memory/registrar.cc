@@ -114,10 +114,8 @@ Status Registrar::register_direct_on(const RegistrationScope& scope, size_t rail
                                      const MemoryRegion& region, const GpuIdentity& gpu,
                                      MemoryHandle* handle) {
   const HcaContext& hca = *scope.hcas[rail];
-  MemoryRegion asked = region;
-  asked.over_pcie = options_->over_pcie.contains({gpu.pci_id, hca.name()});
   Result<DirectRegistration> direct =
-      register_direct(hca, asked, gpu, ordering(), options_->gpu_memory);
+      register_direct(hca, region, gpu, ordering(), options_->gpu_memory);
   if (!direct) return forward_error(direct);
   handle->add(rail, scope.hcas[rail], direct->mr, scope.standby(rail));
   {

@@ -44,8 +44,6 @@ constexpr fake_cuda::Hooks kHooks{
     .fail_context = [](int device, int error) { primary(device)->error = error; },
     .set_shut_down = [](bool shut_down) { switches().shut_down = shut_down; },
     .set_virtual_memory = [](bool is_virtual) { switches().virtual_memory = is_virtual; },
-    .set_pcie_mapping = [](bool known) { switches().pcie_mapping = known; },
-    .pcie_mappings = []() -> unsigned long { return switches().pcie_mappings; },
     .live_handles = []() -> unsigned long { return fake_cuda::device_memory().live_handles(); },
     .view =
         [](cuda::DevicePtr address) { return fake_cuda::device_memory().view("view", address, 1); },

@@ -128,12 +128,7 @@ cuda::Rc cuMemGetHandleForAddressRange(void* handle, cuda::DevicePtr address, si
   cuda::Rc rc = enter("cuMemGetHandleForAddressRange", Kind::kContext);
   if (rc != cuda::kSuccess) return rc;
   if (!switches().dmabuf) return cuda::kErrorNotSupported;
-  const bool over_pcie = flags == cuda::kRangeDmaBufOverPcie;
-  if (type != cuda::kRangeHandleDmaBufFd || (flags != 0 && !over_pcie)) {
-    return cuda::kErrorInvalidValue;
-  }
-  if (over_pcie && !switches().pcie_mapping) return cuda::kErrorInvalidValue;
-  if (over_pcie) ++switches().pcie_mappings;
+  if (type != cuda::kRangeHandleDmaBufFd || flags != 0) return cuda::kErrorInvalidValue;
   int fd = device_memory().export_range(address, bytes);
   if (fd < 0) return cuda::kErrorInvalidValue;
   *static_cast<int*>(handle) = fd;

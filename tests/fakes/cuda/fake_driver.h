@@ -27,10 +27,6 @@ struct Hooks {
   // While true, allocations behave like those of the virtual-memory API: only the device that is
   // current at the allocation can access them, and copies by another fail.
   void (*set_virtual_memory)(bool is_virtual);
-  // While false, exports of dma-bufs with a mapping over PCIe fail, as by an older driver.
-  void (*set_pcie_mapping)(bool known);
-  // How many dma-bufs were exported with that mapping.
-  unsigned long (*pcie_mappings)();
   // How many handles of virtual memory were retained and not released.
   unsigned long (*live_handles)();
   // The address at which the CPU can read and write the device memory, whose own addresses fault;

@@ -47,8 +47,6 @@ struct Switches {
   std::atomic<bool> shut_down{false};
   std::atomic<bool> capturing{false};
   std::atomic<bool> virtual_memory{false};
-  std::atomic<bool> pcie_mapping{true};
-  std::atomic<unsigned long> pcie_mappings{0};
   std::atomic<unsigned> copy_delay_us{0};
   const bool dmabuf = environment("FAKE_CUDA_DMABUF", 1) != 0;
   const bool stream_memops = environment("FAKE_CUDA_STREAM_MEMOPS", 1) != 0;

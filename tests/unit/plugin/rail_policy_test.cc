@@ -39,17 +39,6 @@ std::vector<size_t> sources_of(const std::vector<OfferedPort>& offered) {
   return sources;
 }
 
-TEST(PairsOverPcie, GpuWithC2c_HasItsHcasThatAreNearOnPcie) {
-  topology::Machine machine = topology::two_sockets_with_switches();
-  EXPECT_THAT(pairs_over_pcie(topology::scene_of(machine)), IsEmpty());
-  machine.gpus[1].c2c_links = 1;
-  auto pairs = pairs_over_pcie(topology::scene_of(machine));
-  const std::string gpu = machine.gpus[1].bdf.to_string();
-  EXPECT_TRUE(pairs.contains({gpu, "mlx5_0"})) << "below one switch";
-  EXPECT_FALSE(pairs.contains({gpu, "mlx5_1"})) << "over C2C and the CPU";
-  for (const auto& [address, hca] : pairs) EXPECT_EQ(address, gpu) << hca;
-}
-
 TEST(OfferedPorts, AnyOrderOfPorts_AreInOrderOfRails) {
   auto decision = topology::scene_of(topology::two_sockets_with_switches());
   auto offered =

@@ -59,20 +59,6 @@ TEST_F(CudaDriverTest, ExportDmabuf_WholePages_GivesADescriptor) {
   EXPECT_EQ(context, nullptr) << "the thread's context is as before";
 }
 
-TEST_F(CudaDriverTest, ExportDmabuf_OverPcie_FallsBackWhereTheDriverCannot) {
-  if (!driver_->dmabuf_supported(1).value()) GTEST_SKIP() << "run without dma-buf";
-  fake_cuda::DeviceBuffer one(fake_, 1, kBytes);
-  const unsigned long before = fake_.hooks.pcie_mappings();
-  EXPECT_TRUE(export_dmabuf(one.get(), kBytes));
-  EXPECT_EQ(fake_.hooks.pcie_mappings(), before);
-  EXPECT_TRUE(export_dmabuf(one.get(), kBytes, DmaBufMapping::kPcie));
-  EXPECT_EQ(fake_.hooks.pcie_mappings(), before + 1);
-  fake_.hooks.set_pcie_mapping(0);
-  EXPECT_TRUE(export_dmabuf(one.get(), kBytes, DmaBufMapping::kPcie));
-  EXPECT_EQ(fake_.hooks.pcie_mappings(), before + 1);
-  fake_.hooks.set_pcie_mapping(1);
-}
-
 TEST_F(CudaDriverTest, ExportDmabuf_UnalignedOrHostMemory_Fails) {
   fake_cuda::DeviceBuffer one(fake_, 1, kBytes);
   EXPECT_FALSE(driver_->export_dmabuf(one.get() + 8, 4096));

@@ -233,18 +233,6 @@ TEST_F(RegistrarTest, GpuMemory_GoesByDmabufFirst) {
   EXPECT_EQ(counts.host, 0u);
 }
 
-TEST_F(RegistrarTest, PairOverPcie_ItsDmabufIsMappedOverPcie) {
-  use_one_rail();
-  unsigned long before = cuda_.hooks.pcie_mappings();
-  options_.over_pcie = {{"0000:1a:00.0", "another"}, {"0000:1b:00.0", "fake_0"}};
-  EXPECT_TRUE(register_gpu());
-  EXPECT_EQ(cuda_.hooks.pcie_mappings(), before);
-  registrar_.reset();
-  options_.over_pcie.insert({"0000:1a:00.0", "fake_0"});
-  EXPECT_TRUE(register_gpu());
-  EXPECT_EQ(cuda_.hooks.pcie_mappings(), before + 1);
-}
-
 TEST_F(RegistrarTest, GpuDirectFails_IsAnErrorWithThePairTheReasonsAndTheFixes) {
   const int before = verbs_.live().mrs;
   fail_gpudirect();
