@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "transport/memory/memory_options.h"
+#include "transport/memory/registrar.h"
 #include "transport/pairs/connection_options.h"
 
 namespace gdr::transport {

@@ -1,20 +1,95 @@
-// What regMr returns: the registrations of one buffer for one comm.
+// What regMr returns: the registrations of one buffer for one comm; and what the buffers of a
+// connection share.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "transport/device/hca.h"
-#include "transport/memory/own_allocations.h"
-#include "transport/memory/standby_registrations.h"
 #include "transport/wire/wire.h"
 
 namespace gdr::transport {
+
+// An allocation of GPU memory as the CUDA driver knows it (cuMemGetAddressRange).
+struct GpuAllocation {
+  uintptr_t address = 0;
+  size_t bytes = 0;
+
+  // Returns the allocation that contains the region, which is memory of that CUDA device; the
+  // region itself if the driver knows none.
+  static GpuAllocation containing(const GpuAllocation& region, int device);
+};
+
+// Which registrations of GPU memory on a connection are NCCL's own buffers, and which are users'.
+// NCCL registers two kinds of GPU memory on a comm, and nothing in the call distinguishes them:
+// - Its own buffers, right after connect or accept (src/transport/net.cc: sendProxyConnect,
+//   recvProxyConnect). They are parts of one allocation, and NCCL ends the job where one is
+//   refused.
+// - Users' buffers, later (net.cc: sendProxyRegBuffer, recvProxyRegBuffer), each an allocation of
+//   its own. NCCL goes on without those that are refused.
+//
+// Thread-safe.
+class OwnAllocations {
+ public:
+  // Held by the registrations of NCCL's own buffers. An allocation is NCCL's while one lives.
+  using Own = std::shared_ptr<const GpuAllocation>;
+
+  // Returns what to keep with the registration of one of NCCL's own buffers, null for a user's
+  // buffer. NCCL's own are the first registration, and any in an allocation that holds one of
+  // these.
+  // relayed: also another allocation of the first one's size is NCCL's own. With PXN a process
+  // sends for other ranks of its machine over one shared comm, and has a buffer for each (net.cc:
+  // sharedNetBuffersInit), all of one size.
+  Own claim(const GpuAllocation& allocation, bool relayed);
+
+ private:
+  std::mutex mutex_;  // guards the rest
+  std::vector<std::weak_ptr<const GpuAllocation>> own_;
+};
+
+// What the buffers of a connection hold on its standby rails, so that it can be given back while
+// NCCL has them registered: references into the registration caches of the HCAs, by the handle of
+// their buffer and by rail. Thread-safe.
+class StandbyRegistrations {
+ public:
+  // Takes over a reference to `mr`; on a rail that has been given back, releases it at once.
+  void add(const void* handle, size_t rail, std::shared_ptr<HcaContext> hca, ibv_mr* mr) {
+    Reference added(mr, {std::move(hca)});
+    std::lock_guard lock(mutex_);
+    if ((given_back_ >> rail & 1) == 0) held_[handle][rail] = std::move(added);
+  }
+  // The handle ends.
+  void release(const void* handle) {
+    decltype(held_)::node_type released;  // deregistered after the mutex is released
+    std::lock_guard lock(mutex_);
+    released = held_.extract(handle);
+  }
+  // Nothing is transferred over the rail any more. A release() waits for it: NCCL frees the memory
+  // behind it, and what is registered of that must not be found any more then.
+  void give_back(size_t rail) {
+    std::lock_guard lock(mutex_);
+    given_back_ |= 1u << rail;
+    for (auto& [handle, by_rail] : held_) by_rail.erase(rail);
+  }
+
+ private:
+  struct Release {
+    std::shared_ptr<HcaContext> hca;
+    void operator()(ibv_mr* mr) const { hca->registrations().release(mr); }
+  };
+  using Reference = std::unique_ptr<ibv_mr, Release>;
+
+  std::mutex mutex_;  // guards all that follows
+  std::map<const void*, std::map<size_t, Reference>> held_;
+  uint32_t given_back_ = 0;  // bit per rail
+};
 
 // Flags of clear-to-send slots (wire::ClearToSend::flags). They may change while handles refer to
 // them, and are read by data paths.

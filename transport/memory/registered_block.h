@@ -5,12 +5,14 @@
 #include <sys/mman.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 
 #include "base/result.h"
 #include "transport/device/hca.h"
+#include "transport/memory/system_facts.h"
 
 namespace gdr::transport {
 
@@ -41,6 +43,16 @@ inline uint64_t load_hca_written(const uint64_t& word) {
 // Registers a block on one HCA for local and remote writes. PCIe relaxed ordering is not allowed in
 // it: the reader of a flag word in a block must find everything that was written before the flag.
 // Fails on null.
-Result<verbs::UniqueMr> register_block(const HcaContext& hca, void* memory, size_t bytes);
+inline Result<verbs::UniqueMr> register_block(const HcaContext& hca, void* memory, size_t bytes) {
+  if (memory == nullptr) return fail_errno(Code::kSystem, "out of memory", ENOMEM);
+  constexpr int kOwnAccess = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE;
+  ibv_mr* mr = hca.api().reg_mr(hca.pd(), memory, bytes, kOwnAccess);
+  if (mr == nullptr) {
+    const int err = errno;
+    return fail_making(hca, "registering the transport's own memory on " + hca.name() + " failed",
+                       err);
+  }
+  return verbs::UniqueMr(mr, {&hca.api()});
+}
 
 }  // namespace gdr::transport

@@ -15,9 +15,20 @@
 
 #include "transport/memory/gpudirect.h"
 #include "transport/memory/memory_handle.h"
-#include "transport/memory/memory_options.h"
 
 namespace gdr::transport {
+
+// What a user may choose about the registration of memory. Each comment names the variable that
+// sets the field; docs/environment.md explains them all.
+struct MemoryOptions {
+  // GDR_NCCL_GPU_MEMORY and NCCL_DMABUF_ENABLE: the registration paths that may be tried.
+  RegistrationPaths gpu_memory;
+  // Processes of this machine may send for each other (NCCL's PXN), as they do over NVLink unless
+  // NCCL_PXN_DISABLE is 1. See OwnAllocations::claim().
+  bool relays = false;
+  // NCCL_IB_PCI_RELAXED_ORDERING.
+  bool relaxed_ordering = true;
+};
 
 // The part of a connection that a registration depends on. What it points to belongs to the
 // connection and outlives the registration.

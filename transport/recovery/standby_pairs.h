@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "transport/memory/standby_registrations.h"
+#include "transport/memory/memory_handle.h"
 #include "transport/recovery/recovery_state.h"
 
 namespace gdr::transport {

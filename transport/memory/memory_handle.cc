@@ -1,4 +1,4 @@
-#include "transport/memory/own_allocations.h"
+#include "transport/memory/memory_handle.h"
 
 #include "drivers/cuda/cuda_driver.h"
 #include "drivers/cuda/primary_context.h"

@@ -1,4 +1,4 @@
-#include "transport/memory/own_allocations.h"
+#include "transport/memory/memory_handle.h"
 
 #include <gtest/gtest.h>
 
