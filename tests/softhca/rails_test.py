@@ -294,19 +294,6 @@ class Rails(unittest.TestCase):
                 if lacks:
                     self.assertRegex(lines[0], expected[name])
 
-    def test_loss_names_the_address_that_the_port_has_no_more(self):
-        first = {"device": "mlx5_0", "after_ops": 200}
-        lid = [first | {"kind": "lid_change", "lid": 777}]
-        gid = [first | {"kind": "gid_change", "gid_index": 3}, first | {"kind": "ack_lost", "count": 1}]
-        roce = {f"mlx5_{i}": {"link_layer": "Ethernet"} for i in range(4)}
-        warnings = self.warnings({"lid": self.start_run(devices(), lid, []),
-                                  "gid": self.start_run(devices(**roce), gid, [])})
-        for name in "lid", "gid":
-            self.assertEqual(len(warnings[name, 0]), 1, warnings)
-            line = warnings[name, 0][0]
-            self.assertRegex(line, rf"is lost: .*; mlx5_0:1 {name} .* is no longer an address of the port, .*Likely "
-                                   "cause: the subnet manager, or on RoCE DHCP, has changed it")
-
 
 def reason(text):
     """Without what the doctor says before it and the fix behind it, which topo prints apart."""

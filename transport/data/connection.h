@@ -93,7 +93,6 @@ class Connection {
 
  private:
   void log_rail_use();
-  [[gnu::cold]] void warn_of_changed_addresses() const;
   [[gnu::cold]] void on_failed_work(const ibv_wc& wc);
   [[gnu::cold]] void on_failed_poll(uint32_t rail);
   [[gnu::cold]] void attend();

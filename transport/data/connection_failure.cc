@@ -17,9 +17,6 @@ constexpr char kProbeFailed[] =
 // a flush takes microseconds, a copy milliseconds unless the GPU is busy with something else.
 constexpr std::chrono::seconds kLocalWork{3};
 
-// How long an HCA is waited for to state its addresses or its counters. Firmware may not answer.
-constexpr std::chrono::milliseconds kFirmwarePatience{500};
-
 // Why a failure that another rail could have survived ends the connection; "" for other failures.
 std::string no_failover_text(const ConnectionEnd& end, ibv_wc_status status) {
   const bool is_peers_choice = end.peer_declines_recovery && !end.recovers();
@@ -107,19 +104,10 @@ Code Connection::surface_failure() {
   Error error = link_->failure();
   if (!std::exchange(surfaced_, true)) {
     end_.watcher->log_failure(*link_);
-    warn_of_changed_addresses();
   }
   return error.code;
 }
 
-// The peer's packets go on to the former address. Where connections recover, it learns the present
-// one (PairStatement::address), and the warning of the loss names the former one. Before the call
-// returns, as NCCL may end the process then.
-void Connection::warn_of_changed_addresses() const {
-  if (end_.recovers() || link_->peer_gone()) return;
-  for (const RailEnd& rail : end_.rails) {
-    (void)end_.watcher->check_address(rail.device(), rail.address()).wait_for(kFirmwarePatience);
-  }
 }
 
 }  // namespace gdr::transport

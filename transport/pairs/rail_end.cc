@@ -72,12 +72,6 @@ Result<wire::RailAddress> RailEnd::present_address(const ConnectionOptions& opti
   return resolve_address(device_, preference);
 }
 
-bool has_address(const Device& device, const wire::RailAddress& address) {
-  if (address.ethernet != 0) return find_gid(device, gid_of(address)).has_value();
-  const Result<wire::RailAddress> present = resolve_address(device, {});
-  return !present || present->lid == address.lid;
-}
-
 std::string to_string(const wire::RailAddress& address) {
   std::string text;
   text.reserve(sizeof(address.hca) + 64);  // one allocation: this is in a line for each connection

@@ -46,9 +46,6 @@ class RailEnd {
   std::vector<QueuePair> qps_;  // destroyed before cq_
 };
 
-// Whether the port still has that address, or cannot say. May block.
-bool has_address(const Device& device, const wire::RailAddress& address);
-
 // "mlx5_0:1 lid 5", "mlx5_0:1 lid 5 flid 49153" or "mlx5_0:1 gid ::ffff:10.0.0.1 (RoCE v2, index
 // 3)".
 std::string to_string(const wire::RailAddress& address);

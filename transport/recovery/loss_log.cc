@@ -55,12 +55,7 @@ void log_loss(const RecoveryState& state, const Pair& pair) {
             pair.index, state.io.port_text(pair.index).c_str(),
             to_string(pair.agreement.cause()).c_str());
   const RailLoss loss = describe_loss(state, pair);
-  const RecoveryHooks& hooks = state.hooks;
-  hooks.rail_lost(loss);
-  if (hooks.address_suspected && blames_the_path(loss)) {
-    const RailEnd& rail = state.io.rails()[pair.rail];
-    hooks.address_suspected(rail.device(), at_address(rail.address(), pair.agreement.address()));
-  }
+  state.hooks.rail_lost(loss);
 }
 
 bool is_used(const RecoveryState& state, uint32_t rail) {

@@ -184,9 +184,7 @@ class PairAgreement {
   // The first cause at this end since the pair was usable last; kPeer where it was lost because of
   // the other end, whose cause is peer().cause.
   const PairCause& cause() const { return cause_; }
-  // Of this end's port, when the QP was connected last; of the peer's, as the peer has stated it
-  // last.
-  const wire::PortAddress& address() const { return address_; }
+  // Of the peer's port, as the peer has stated it last.
   const wire::PortAddress& peer_address() const {
     return peer_.serial == 0 ? connected_to_ : peer_.address;
   }

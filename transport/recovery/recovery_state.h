@@ -52,9 +52,6 @@ struct RecoveryHooks {
   // likewise, once until it does. reason: with its fix. port and peer: as in RailLoss. May be null.
   std::function<void(const std::string& port, const std::string& peer, const Error& reason)>
       rail_stays_lost = nullptr;
-  // A rail was lost, maybe since its port does not have that address any more. May be null.
-  std::function<void(const Device& device, const wire::RailAddress& address)> address_suspected =
-      nullptr;
 };
 
 // What has arrived on a pair, at the receiver; at the sender, what was acknowledged. A cache line

@@ -13,11 +13,6 @@
 namespace gdr::transport {
 namespace {
 
-constexpr char kFormerAddress[] =
-    " is no longer an address of the port, but connections were made with it";
-constexpr char kAddressChange[] = "the subnet manager, or on RoCE DHCP, has changed it";
-constexpr char kKeepAddresses[] = "keep the addresses of ports while jobs run";
-
 constexpr char kLook[] = "look at `dmesg` for what the HCA's driver reports";
 constexpr char kSeeRailWarning[] =
     "see the warning about the rail in the log of the end that goes without it";
@@ -165,19 +160,6 @@ std::string ports_text(const std::vector<std::string>& ports) {
   return ports[0] + " and " + counted(ports.size() - 1, "other port");
 }
 
-std::string former_address_text() {
-  return std::string(kFormerAddress) +
-         ": packets to it may be lost. Likely cause: " + kAddressChange +
-         ". Fix: " + kKeepAddresses +
-         ", or let connections fail over to standby rails (GDR_NCCL_FAILOVER=1 with "
-         "GDR_NCCL_STANDBY_RAILS above 0)";
-}
-
-bool blames_the_path(const RailLoss& loss) {
-  const wire::PairReason reason = origin(loss).reason;
-  return reason == wire::PairReason::kCompletion || reason == wire::PairReason::kProbe;
-}
-
 void RailLosses::add(const RailLoss& loss) {
   port_ = loss.port;
   add_once(&peers_, loss.peer);
@@ -215,14 +197,9 @@ std::string RailLosses::causes_text() const {
 std::string RailLosses::rails_text() const { return port_ + " <-> " + ports_text(peers_); }
 
 std::string RailLosses::text(int left_out) const {
-  TextAndFix likely = likely_cause(causes_[0].cause);
-  std::string text = rails_text() + " is lost: " + causes_text();
-  if (!former_address_.empty()) {
-    likely = {kAddressChange, kKeepAddresses};
-    text += "; " + former_address_ + kFormerAddress;
-  }
-  text += effect_text() + left_out_text(left_out) + ". " + likely_text(likely);
-  return text +
+  const TextAndFix likely = likely_cause(causes_[0].cause);
+  return rails_text() + " is lost: " + causes_text() + effect_text() + left_out_text(left_out) +
+         ". " + likely_text(likely) +
          (may_return_ ? "It is used again when it returns"
                       : "It is not used again for the rest of the job") +
          ". Fix: " + likely.fix;

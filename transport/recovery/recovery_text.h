@@ -38,16 +38,10 @@ struct RailLoss {
   const void* connection = nullptr;    // differs between connections
 };
 
-// Whether the loss says only that packets or their acknowledgements did not come through.
-bool blames_the_path(const RailLoss& loss);
-
 // Losses of the same port of this end that are one event: of one cable, one HCA or one switch.
 class RailLosses {
  public:
   void add(const RailLoss& loss);
-  // The port does not have that address any more, with which connections were made: "mlx5_0:1 lid
-  // 5".
-  void set_former_address(const std::string& address) { former_address_ = address; }
 
   // Whether the rail carried nothing, as others were usable.
   bool stood_by() const { return connections_.empty() && effect_ == LossEffect::kGoesOn; }
@@ -76,7 +70,6 @@ class RailLosses {
 
   std::string port_;
   std::vector<std::string> peers_;
-  std::string former_address_;
   std::vector<Cause> causes_;  // the most likely to explain the others first
   LossEffect effect_ = LossEffect::kExplained;
   Connections connections_;  // that used the rail
@@ -93,9 +86,6 @@ std::string failed_return_text(const PairCause& cause, const PairCause& peers);
 
 // "nodeB mlx5_3:1 and 11 other ports".
 std::string ports_text(const std::vector<std::string>& ports);
-
-// What follows an address that the port does not have any more, with which connections were made.
-std::string former_address_text();
 
 // Why a connection fails whose last pair is lost: the cause of each path, and the likely cause of
 // that which explains most. It names the ends, since the peer logs it, too. waited: for one to

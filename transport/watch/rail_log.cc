@@ -78,19 +78,6 @@ void RailLog::warn_of(const std::string& cause, const std::string& port, const s
   write_rail_line(warns, rail + text);
 }
 
-bool RailLog::asks_for_address(const std::string& port, const std::string& address) {
-  std::lock_guard lock(mutex_);
-  return ports_[port].addresses.insert(address).second;
-}
-
-void RailLog::address_is_former(const std::string& name, const std::string& address) {
-  std::lock_guard lock(mutex_);
-  Port& port = ports_[name];
-  for (auto& [effect, losses] : port.losses) losses.set_former_address(address);
-  if (!port.losses.empty()) return;
-  write_line(episodes_.warn("former address", now_()).has_value(), address + former_address_text());
-}
-
 void RailLog::write(Clock::time_point now) {
   std::lock_guard lock(mutex_);
   for (auto& [name, port] : ports_) {
@@ -113,7 +100,6 @@ void RailLog::write_losses(const std::string& name, Port& port) {
                      episodes_.warn("standby rails: " + losses.common_text(), port.since));
     write_rail_line(warns, losses.text(left_out.value_or(0)));
   }
-  port.addresses.clear();
 }
 
 }  // namespace gdr::transport

@@ -46,11 +46,6 @@ class RailLog {
   // returns. Other lines are INFO.
   void warn_of(const std::string& cause, const std::string& port, const std::string& rail,
                const std::string& text);
-  // A port may have lost rails as it no longer has that address, "mlx5_0:1 lid 5". Whether that is
-  // to be found out: not if it is already.
-  bool asks_for_address(const std::string& port, const std::string& address);
-  // It is so. The warning of the losses says it; where none is due, it is a warning itself.
-  void address_is_former(const std::string& port, const std::string& address);
   // Writes what has been collected for a second. Called once a second.
   void on_tick() { write(now_()); }
   // Writes all that has been collected, for what is logged or ends next.
@@ -62,9 +57,8 @@ class RailLog {
     std::map<LossEffect, RailLosses> losses;              // not written yet
     Clock::time_point since;                              // the first of them
     std::map<std::string, Clock::time_point> lost_peers;  // that are not reached yet, since when
-    bool is_lost = false;             // losses are written, and no rail of it has returned since
-    std::set<std::string> addresses;  // that were asked for
-    std::set<std::string> causes;     // that it was warned of
+    bool is_lost = false;          // losses are written, and no rail of it has returned since
+    std::set<std::string> causes;  // that it was warned of
   };
 
   void write(Clock::time_point now);

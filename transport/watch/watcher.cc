@@ -109,20 +109,6 @@ void Watcher::remove(const PeerLink* link) {
   }
 }
 
-// Firmware may not answer. Where the port is down, that is the cause.
-std::future<void> Watcher::check_address(const Device& device, const wire::RailAddress& address) {
-  const std::string port = to_string(device), text = to_string(address);
-  const auto checked = std::make_shared<std::promise<void>>();
-  std::future<void> end = checked->get_future();
-  if (!rails_.asks_for_address(port, text)) return end;
-  call([this, device, address, port, text, checked] {
-    const bool active = device.hca->port_states().is_active(device.port, Clock::now());
-    if (active && !has_address(device, address)) rails_.address_is_former(port, text);
-    checked->set_value();
-  });
-  return end;
-}
-
 void Watcher::add_hca(const std::shared_ptr<HcaContext>& hca) {
   int fd = hca->context()->async_fd;
   {
@@ -242,7 +228,6 @@ RecoveryHooks Watcher::recovery_hooks() {
           .rail_returned = std::bind_front(&RailLog::returned, &rails_),
           .rail_late = std::bind_front(&RailLog::late, &rails_),
           .rail_stays_lost = std::bind_front(&RailLog::stays_lost, &rails_),
-          .address_suspected = std::bind_front(&Watcher::check_address, this)};
 }
 
 void Watcher::tick(Clock::time_point now) {

@@ -80,10 +80,6 @@ class Watcher {
   RoomMaker& room() { return room_; }
   // Warnings and lines that connections share.
   FailureLog& failures() { return failures_; }
-  RailLog& rails() { return rails_; }
-  // Has it found out whether the port still has an address that connections were made with, which
-  // is warned of where it does not. Returns what is ready, or broken, when that is done.
-  std::future<void> check_address(const Device& device, const wire::RailAddress& address);
   // What the connections of the process have found out.
   UnreachablePaths& unreachable_paths() { return unreachable_paths_; }
   // What the connections of several rails have moved.

@@ -55,32 +55,6 @@ TEST_F(ConnectionReportsTest, OneRail_NoLines) {
   EXPECT_TRUE(log.lines("NET/GDR : rail ").empty());
 }
 
-// As after a sweep of the subnet manager. The end whose completion fails is mostly the other one.
-TEST_F(ConnectionReportsTest, ConnectionFails_EachEndWhosePortHasAnotherAddressWarnsOfItOnce) {
-  auto pair = std::make_unique<RailsPair>(1, 0);
-  pair->verbs.port("fake_r0", 1).lid = 77;
-  pair->sender->connection().fail(Code::kRemote, "RETRY_EXC_ERR");
-  ASSERT_TRUE(wait_for([&] { return pair->receiver->connection().failed(); }));
-  (void)pair->sender->connection().surface_failure();
-  EXPECT_EQ(log.warnings("is no longer").size(), 0u);
-  pair->sender.reset();
-  std::this_thread::sleep_for(std::chrono::milliseconds(20));  // the watcher sees the end
-  for (int i = 0; i < 2; ++i) (void)pair->receiver->connection().surface_failure();
-  ASSERT_EQ(log.warnings("is no longer").size(), 1u) << "before NCCL may end the process";
-  EXPECT_TRUE(contains_all(log.warnings("is no longer")[0],
-                           {"fake_r0:1 lid ", "Fix: keep the addresses of ports"}));
-}
-
-TEST_F(ConnectionReportsTest, PeerCloses_AnotherAddressIsNotItsCause) {
-  auto pair = std::make_unique<RailsPair>(1, 0);
-  pair->verbs.port("fake_r0", 1).lid = 77;
-  pair->sender.reset();
-  ASSERT_TRUE(wait_for([&] { return pair->receiver->connection().failed(); }));
-  (void)pair->receiver->connection().surface_failure();
-  std::atomic<bool> asked{false};
-  pair->watcher->call([&] { asked = true; });
-  EXPECT_TRUE(wait_for([&] { return asked.load(); }));
-  EXPECT_EQ(log.warnings("is no longer").size(), 0u);
 }
 
 }  // namespace

@@ -302,23 +302,5 @@ TEST_F(RailLogTest, RailsAreMissingForOneCause_OneWarningAMinuteUntilEachPortIsN
   EXPECT_EQ(lines.lines(": why").size(), 8u);
 }
 
-TEST_F(RailLogTest, PortHasNoMoreItsAddress_TheLossOrElseAWarningNamesIt) {
-  log.lost(loss());
-  EXPECT_TRUE(log.asks_for_address("rail", "rail lid 5"));
-  EXPECT_FALSE(log.asks_for_address("rail", "rail lid 5"));
-  log.address_is_former("rail", "rail lid 5");
-  lose();
-  const std::string text = "rail lid 5 is no longer an address of the port, but connections were";
-  EXPECT_EQ(lines.warnings("is lost: the port is down; " + text).size(), 1u);
-  EXPECT_TRUE(log.asks_for_address("rail", "rail lid 5"));
-  for (int i = 0; i < 2; ++i) log.address_is_former("rail", "rail lid 5");
-  EXPECT_EQ(lines.warnings().size(), 2u);
-  EXPECT_EQ(lines
-                .warnings("Fix: keep the addresses of ports while jobs run, or let connections "
-                          "fail over to standby rails (GDR_NCCL_FAILOVER=1 ")
-                .size(),
-            1u);
-}
-
 }  // namespace
 }  // namespace gdr::transport
