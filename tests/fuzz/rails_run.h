@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "tests/fuzz/comm_run.h"
-#include "transport/recovery/slow_paths.h"
 
 namespace gdr::fuzz {
 
@@ -140,7 +139,7 @@ struct RailsRun {
       transport::Recovery& recovery = this->recovery(at_sender);
       const transport::RecoverySteps::Due due = recovery.steps().on_tick(clock.now);
       for (const auto& stop : due.stops) recovery.steps().stop(stop.pair);
-      if (due.revives) recovery.steps().revive_pairs(clock.now, slow_);
+      if (due.revives) recovery.steps().revive_pairs(clock.now);
       transport::PeerLink& link = connection(at_sender).link();
       link.on_tick(clock.now);
       check_link(at_sender);
@@ -274,7 +273,6 @@ struct RailsRun {
            std::ranges::all_of(sends_, [](const Request* request) { return request == nullptr; });
   }
 
-  transport::SlowPaths slow_;
   // The slots as they were when isend() took a message and posted nothing: it is held for its
   // group, or waits for a pair.
   std::vector<Slots> slots_of_held_;

@@ -19,26 +19,26 @@ std::string key_of(const wire::RailAddress& local) {
 }  // namespace
 
 bool UnreachablePaths::contains(const wire::RailAddress& local, const wire::RailAddress& remote,
-                                Clock::time_point now) {
+                                Clock::time_point now, bool urgent) {
   std::lock_guard lock(mutex_);
   const auto found = unreachable_.find(key_of(local));
   if (found == unreachable_.end()) return false;
   std::vector<Peer>& peers = found->second;
-  std::erase_if(peers, [now](const Peer& peer) { return peer.until <= now; });
+  std::erase_if(peers, [now](const Peer& peer) { return now - peer.since >= kHold; });
+  const auto same = std::ranges::find(peers, remote.gid, &Peer::gid);
+  if (urgent) return same != peers.end() && now - same->since < kUrgentHold;
   const auto in_subnet = static_cast<size_t>(std::ranges::count_if(peers, [&](const Peer& peer) {
     return peer.counts && are_in_one_subnet(peer.gid, remote.gid);
   }));
-  return in_subnet >= kPeersForSubnet ||
-         std::ranges::find(peers, remote.gid, &Peer::gid) != peers.end();
+  return in_subnet >= kPeersForSubnet || same != peers.end();
 }
 
 void UnreachablePaths::add(const wire::RailAddress& local, const wire::RailAddress& remote,
                            Clock::time_point now) {
   std::lock_guard lock(mutex_);
   std::vector<Peer>& peers = unreachable_[key_of(local)];
-  std::erase_if(peers,
-                [&](const Peer& peer) { return peer.until <= now || peer.gid == remote.gid; });
-  peers.push_back({remote.gid, now + kHold});
+  std::erase_if(peers, [&](const Peer& peer) { return peer.gid == remote.gid; });
+  peers.push_back({remote.gid, now});
 }
 
 void UnreachablePaths::remove(const wire::RailAddress& local, const wire::RailAddress& remote) {

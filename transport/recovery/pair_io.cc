@@ -175,11 +175,12 @@ std::string PairIo::path_text(uint32_t pair) const {
   return port_text(pair) + " <-> " + peer_text(pair);
 }
 
-bool is_held_unreachable(const PairIo& io, uint32_t pair, const wire::PortAddress& peer) {
+bool is_held_unreachable(const PairIo& io, uint32_t pair, const wire::PortAddress& peer,
+                         bool urgent) {
   const PairSetUp& is = io.set_up();
   if (is.unreachable == nullptr) return false;
   const wire::RailAddress remote = wire::at_address(io.peer_rail(pair), peer);
-  return is.unreachable->contains(io.rail_of(pair).address(), remote, is.options->now());
+  return is.unreachable->contains(io.rail_of(pair).address(), remote, is.options->now(), urgent);
 }
 
 Result<wire::PortAddress> connect_again(const PairIo& io, uint32_t pair, uint32_t epoch,

@@ -118,8 +118,9 @@ Result<wire::PortAddress> connect_again(const PairIo& io, uint32_t pair, uint32_
                                         const wire::PortAddress& peer);
 // Whether that address of the peer's port could not be resolved from the pair's port shortly
 // before, by this connection or another one, so that connect_again() would most likely block and
-// fail.
-bool is_held_unreachable(const PairIo& io, uint32_t pair, const wire::PortAddress& peer);
+// fail. urgent: see UnreachablePaths.
+bool is_held_unreachable(const PairIo& io, uint32_t pair, const wire::PortAddress& peer,
+                         bool urgent);
 
 // The first packet sequence number in an epoch, 24 bits: 239,047 packets after that of the epoch
 // before, which carry 1 GB at an MTU of 4096. What else keeps late packets of an earlier epoch away

@@ -11,18 +11,14 @@ using Holder = RecoveryState::Holder;
 
 // What another attempt has shown spares this one, but not where the peer has resolved this end's
 // address since. A connection without a usable pair makes the attempt sooner.
-bool is_most_likely_in_vain(const RecoveryState& state, const Pair& pair, RecoveryTime now,
-                            const SlowPaths& slow) {
+bool is_most_likely_in_vain(const RecoveryState& state, const Pair& pair) {
   const PairAgreement& agreement = pair.agreement;
-  const bool urgent = !state.is_any_usable();
-  if (agreement.peer_waits()) return false;
-  if (slow.is_paused(state.io.path_text(pair.index), now, urgent)) return true;
-  return !urgent && agreement.peer().step <= agreement.step() &&
-         is_held_unreachable(state.io, pair.index, agreement.peer_address());
+  return !agreement.peer_waits() &&
+         is_held_unreachable(state.io, pair.index, agreement.peer_address(),
+                             /*urgent=*/!state.is_any_usable());
 }
 
-bool may_revive(RecoveryState& state, Pair& pair, RecoveryTime now, const SlowPaths& slow,
-                RecoveryLock& lock) {
+bool may_revive(RecoveryState& state, Pair& pair, RecoveryTime now, RecoveryLock& lock) {
   PairAgreement& agreement = pair.agreement;
   if (state.link->failed() || agreement.next(now) != PairAction::kRevive) return false;
   const std::optional<bool> active = query_port(state, pair, lock);
@@ -31,7 +27,7 @@ bool may_revive(RecoveryState& state, Pair& pair, RecoveryTime now, const SlowPa
     agreement.returns().set_port_active(false);
     return false;
   }
-  if (!is_most_likely_in_vain(state, pair, now, slow)) return true;
+  if (!is_most_likely_in_vain(state, pair)) return true;
   agreement.returns().on_put_off(now);
   return false;
 }
@@ -59,21 +55,17 @@ void stop_again(RecoveryState& state, Pair& pair, RecoveryLock& lock) {
   (void)state.io.reset(pair.index);
 }
 
-void revive(RecoveryState& state, Pair& pair, RecoveryTime now, SlowPaths& slow,
-            RecoveryLock& lock) {
+void revive(RecoveryState& state, Pair& pair, RecoveryTime now, RecoveryLock& lock) {
   const RecoveryTime began = RecoveryState::Clock::now();
   const wire::PortAddress peer = pair.agreement.peer_address();
   const Result<wire::PortAddress> revived = connect_pair(state, pair, peer, lock);
   if (state.closed) return;
-  const std::string path = state.io.path_text(pair.index);
   const RecoveryState::Clock::duration took = RecoveryState::Clock::now() - began;
   if (!revived) {
-    slow.on_failure(path, now + took, took);
     log_failed_return(state, pair, revived.error(), now + took);
     if (pair.agreement.may_revive()) pair.agreement.returns().on_failed(now + took);
     return;
   }
-  slow.on_success(path);
   // In the meantime its HCA or its port may have gone, or the connection may have failed.
   const PairAction next = pair.agreement.next(RecoveryTime::max());
   if (state.link->failed() || next != PairAction::kRevive) return stop_again(state, pair, lock);
@@ -97,14 +89,13 @@ uint32_t claim_revivals(RecoveryState& state, RecoveryTime now) {
   return due;
 }
 
-void revive_pairs(RecoveryState& state, RecoveryTime now, SlowPaths& slow, uint32_t rails,
-                  RecoveryLock& lock) {
+void revive_pairs(RecoveryState& state, RecoveryTime now, uint32_t rails, RecoveryLock& lock) {
   state.asked_to_revive &= ~rails;
   if (!state.closed) query_ports(state, now, rails, lock);
   for (Pair& pair : state.pairs) {
     if (state.closed) return;
     if (pair.holder != Holder::kReviver || (rails >> pair.rail & 1) == 0) continue;
-    if (may_revive(state, pair, now, slow, lock)) revive(state, pair, now, slow, lock);
+    if (may_revive(state, pair, now, lock)) revive(state, pair, now, lock);
     if (pair.holder == Holder::kReviver) pair.holder = Holder::kNobody;
   }
 }

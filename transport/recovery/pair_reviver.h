@@ -4,7 +4,6 @@
 #include <cstdint>
 
 #include "transport/recovery/recovery_state.h"
-#include "transport/recovery/slow_paths.h"
 
 namespace gdr::transport {
 
@@ -14,7 +13,6 @@ namespace gdr::transport {
 // rails (a bit each) revive_pairs() has something to do.
 uint32_t claim_revivals(RecoveryState& state, RecoveryTime now);
 // See RecoverySteps::revive_pairs(). The lock is given up meanwhile.
-void revive_pairs(RecoveryState& state, RecoveryTime now, SlowPaths& slow, uint32_t rails,
-                  RecoveryLock& lock);
+void revive_pairs(RecoveryState& state, RecoveryTime now, uint32_t rails, RecoveryLock& lock);
 
 }  // namespace gdr::transport

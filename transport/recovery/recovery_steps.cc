@@ -302,9 +302,9 @@ void RecoverySteps::stop(uint32_t index) {
   if (!state_.closed) take_steps(state_, state_.now());
 }
 
-void RecoverySteps::revive_pairs(RecoveryTime now, SlowPaths& slow, uint32_t rails) {
+void RecoverySteps::revive_pairs(RecoveryTime now, uint32_t rails) {
   RecoveryLock lock(state_.mutex);
-  transport::revive_pairs(state_, now, slow, rails, lock);
+  transport::revive_pairs(state_, now, rails, lock);
   if (!state_.closed) take_steps(state_, state_.now());
 }
 

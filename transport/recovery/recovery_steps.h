@@ -9,7 +9,6 @@
 
 #include "transport/pairs/work_id.h"
 #include "transport/recovery/recovery_state.h"
-#include "transport/recovery/slow_paths.h"
 
 namespace gdr::transport {
 
@@ -73,10 +72,9 @@ class RecoverySteps {
   // Moves a QP to ERROR, as on_tick() found it to be due.
   void stop(uint32_t index);
   // Queries ports and revives pairs, as on_tick found them to be due. Blocks while firmware does
-  // not answer, and while the kernel resolves an address, a second or so for each pair; not for a
-  // pair whose path is paused in `slow`.
+  // not answer, and while the kernel resolves an address, a second or so for each pair.
   // rails: bit per rail. Several threads may do so for other rails.
-  void revive_pairs(RecoveryTime now, SlowPaths& slow, uint32_t rails = ~0u);
+  void revive_pairs(RecoveryTime now, uint32_t rails = ~0u);
 
  private:
   RecoveryState& state_;

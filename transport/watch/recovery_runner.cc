@@ -25,10 +25,8 @@ void RecoveryRunner::have_made(const std::shared_ptr<Recovery>& recovery,
   }
   for (; due.revives != 0; due.revives &= due.revives - 1) {
     const int rail = std::countr_zero(due.revives);
-    Reviver& reviver = revivers_[due.hcas[rail]];
-    reviver.calls.add([recovery, rail, slow = &reviver.slow_paths] {
-      recovery->steps().revive_pairs(Clock::now(), *slow, 1u << rail);
-    });
+    BlockingCalls& reviver = revivers_.try_emplace(due.hcas[rail], "gdr-reviver").first->second;
+    reviver.add([recovery, rail] { recovery->steps().revive_pairs(Clock::now(), 1u << rail); });
   }
 } catch (const std::exception&) {
   recovery->steps().take_back(due);

@@ -8,7 +8,6 @@
 
 #include "transport/recovery/blocking_calls.h"
 #include "transport/recovery/recovery.h"
-#include "transport/recovery/slow_paths.h"
 #include "transport/watch/watched_links.h"
 
 namespace gdr::transport {
@@ -40,12 +39,7 @@ class RecoveryRunner {
   Clock::time_point next_ = Clock::time_point::max();
   // Threads of their own. One stops queue pairs of each HCA, and one revives them, so that none
   // waits for the firmware of another.
-  struct Reviver {
-    SlowPaths slow_paths;
-    BlockingCalls calls{"gdr-reviver"};
-  };
-  std::map<const HcaContext*, Reviver> revivers_;
-  std::map<const HcaContext*, BlockingCalls> stoppers_;
+  std::map<const HcaContext*, BlockingCalls> revivers_, stoppers_;
 };
 
 }  // namespace gdr::transport

@@ -60,6 +60,14 @@ TEST_F(UnreachablePathsTest, AfterAWhile_IsTriedAgain) {
   EXPECT_FALSE(paths.contains(here, peer(1, 2), start + UnreachablePaths::kHold + seconds(1)));
 }
 
+TEST_F(UnreachablePathsTest, AttemptIsUrgent_ThePeerAloneIsLeftAloneForASecond) {
+  paths.add(here, peer(1, 1), start);
+  paths.add(here, peer(1, 2), start);
+  EXPECT_FALSE(paths.contains(here, peer(1, 3), start, /*urgent=*/true));
+  EXPECT_TRUE(paths.contains(here, peer(1, 1), start, /*urgent=*/true));
+  EXPECT_FALSE(paths.contains(here, peer(1, 1), start + seconds(1), /*urgent=*/true));
+}
+
 TEST_F(UnreachablePathsTest, PeerReached_TheOthersStandForThemselvesAlone) {
   for (uint8_t subnet : {1, 2}) {
     paths.add(here, peer(subnet, 1), start);

@@ -28,7 +28,7 @@ TEST_F(BlockingCallsTest, PairIsDue_TheTickItselfDoesNotTouchItsQueuePair) {
   EXPECT_EQ(sender.qp(1)->state, IBV_QPS_ERR);
   EXPECT_GT(sender.recovery->steps().deadline(), bed.now()) << "the watcher would not sleep";
   EXPECT_FALSE(sender.recovery->steps().on_tick(bed.now()).revives) << "it was asked for already";
-  sender.recovery->steps().revive_pairs(bed.now(), bed.slow);
+  sender.recovery->steps().revive_pairs(bed.now());
   EXPECT_EQ(sender.qp(1)->state, IBV_QPS_RTS);
   EXPECT_FALSE(sender.recovery->steps().on_tick(bed.now()).revives);
 }
@@ -198,7 +198,7 @@ TEST_F(BlockingCallsTest, RevivalBlocks_TheConnectionRecoversAndTheOthersAreServ
   }
   BlockingCalls reviver("reviver");
   for (RecoveringEnd* end : {&sender, &receiver}) {
-    reviver.add([&, end] { end->recovery->steps().revive_pairs(bed.now(), bed.slow); });
+    reviver.add([&, end] { end->recovery->steps().revive_pairs(bed.now()); });
   }
   entered.get_future().wait();
   sender.recovery->steps().on_tick(bed.now());
@@ -222,7 +222,7 @@ TEST_F(BlockingCallsTest, ClosedWhileItRevives_CloseWaitsForTheQueuePair) {
     return {};
   };
   ASSERT_TRUE(sender.recovery->steps().on_tick(bed.now()).revives);
-  sender.recovery->steps().revive_pairs(bed.now(), bed.slow);
+  sender.recovery->steps().revive_pairs(bed.now());
   closer.join();
   EXPECT_EQ(seen, IBV_QPS_RTS);
 }
@@ -232,7 +232,7 @@ TEST_F(BlockingCallsTest, PortsAreQueried_TheTickDoesNotQueryThem) {
   bed.verbs.fail_call(fake_verbs::Call::kQueryPort, EIO);
   ASSERT_TRUE(sender.recovery->steps().on_tick(bed.now()).revives);
   EXPECT_EQ(bed.verbs.failures_left(fake_verbs::Call::kQueryPort), 1);
-  sender.recovery->steps().revive_pairs(bed.now(), bed.slow);
+  sender.recovery->steps().revive_pairs(bed.now());
   EXPECT_EQ(bed.verbs.failures_left(fake_verbs::Call::kQueryPort), 0);
   EXPECT_TRUE(contains(sender.recovery->state_text(), "its port is down at this end"));
   EXPECT_FALSE(sender.recovery->steps().on_tick(bed.now()).revives);

@@ -41,8 +41,8 @@ struct PairIoOnRoceTest : PairIoTest {
 
 TEST_F(PairIoTest, IsHeldUnreachable_OnlyOfThePairWhosePeerDidNotAnswer) {
   unreachable.add(local, remote, Clock::now());
-  EXPECT_TRUE(is_held_unreachable(io, 0, first));
-  EXPECT_FALSE(is_held_unreachable(io, 1, wire::port_address(io.peer_rail(1))));
+  EXPECT_TRUE(is_held_unreachable(io, 0, first, /*urgent=*/false));
+  EXPECT_FALSE(is_held_unreachable(io, 1, wire::port_address(io.peer_rail(1)), false));
 }
 
 TEST_F(PairIoTest, Revive_PeerDoesNotAnswer_SparesOthersTheAttemptUntilItDoes) {

@@ -66,11 +66,6 @@ struct RecoveryRevivalTest : RecoveringEnds {
   // As the kernel answers where nobody answers for the address.
   void fail_attempts(int count) { bed.verbs.fail_call(Call::kModifyToRtr, ETIMEDOUT, 0, count); }
   int attempts_to_fail() const { return bed.verbs.failures_left(Call::kModifyToRtr); }
-  // Of the first pair that is lost.
-  std::string lost_path() const {
-    const std::string text = sender.recovery->state_text();  // ", lost: PATH (RETRY_EXC_ERR)"
-    return text.substr(8, text.find(" (") - 8);
-  }
 };
 
 // The connection would fail before the path counts as reachable again.
@@ -112,10 +107,12 @@ TEST_F(RecoveryRevivalTest, PeerIsReadyAfterThisEndsAttemptFailed_ThisEndFollows
   EXPECT_TRUE(receiver.has_seen(Kind::kReturned, 1));
 }
 
-TEST_F(RecoveryRevivalTest, NoPairIsUsableAndThePathIsSlow_IsTriedAfterAsLongAsItTook) {
+// As by another connection.
+TEST_F(RecoveryRevivalTest, NoPairIsUsableAndThePathWasTriedAMomentAgo_IsTriedASecondLater) {
   lose({0, 1});
   bed.skip(500ms);
-  bed.slow.on_failure(lost_path(), bed.now(), 1s);
+  const auto [local, remote] = sender.connection.end().ports_of(0);
+  sender.unreachable.add(local, remote, bed.now());
   auto tick = [&](std::chrono::milliseconds later) {
     bed.skip(later);
     bed.tick(sender);
@@ -125,13 +122,6 @@ TEST_F(RecoveryRevivalTest, NoPairIsUsableAndThePathIsSlow_IsTriedAfterAsLongAsI
   EXPECT_EQ(sender.qp(1)->state, IBV_QPS_RTS);
   tick(1100ms);
   EXPECT_EQ(sender.qp(0)->state, IBV_QPS_RTS);
-}
-
-TEST_F(RecoveryRevivalTest, PeerIsReady_ASlowPathIsNotWaitedFor) {
-  lose({1});
-  bed.slow.on_failure(lost_path(), bed.now(), 1min);
-  skip_a_second();
-  EXPECT_TRUE(sender.has_seen(Kind::kReturned, 1));
 }
 
 TEST_F(RecoveryRevivalTest, PairReturns_BothUseItAgainInTheNextEpoch) {

@@ -14,7 +14,6 @@
 #include "transport/data/connection_set_up.h"
 #include "transport/pairs/rail_tables.h"
 #include "transport/recovery/recovery.h"
-#include "transport/recovery/slow_paths.h"
 
 namespace gdr::transport {
 
@@ -194,7 +193,7 @@ struct RecoveryBed : Fabric {
   void tick(RecoveringEnd& end) {
     const RecoverySteps::Due due = end.recovery->steps().on_tick(now());
     for (const RecoverySteps::Due::Stop& stop : due.stops) end.recovery->steps().stop(stop.pair);
-    if (due.revives) end.recovery->steps().revive_pairs(now(), slow);
+    if (due.revives) end.recovery->steps().revive_pairs(now());
   }
   // Plays everything but the data paths until nothing more happens.
   void settle() {
@@ -248,7 +247,6 @@ struct RecoveryBed : Fabric {
 
   std::chrono::milliseconds skipped{0};
   bool own_clock = has_own_clock();
-  SlowPaths slow;
   RecoveringEnd sender{*this, PairEnd::kSender};
   RecoveringEnd receiver{*this, PairEnd::kReceiver};
 };
