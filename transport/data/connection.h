@@ -119,16 +119,20 @@ class Comm {
   // child must not destroy them. Its verbs calls would reach them by the descriptor that it
   // inherited.
   bool belongs_to_this_process() const { return generation_ == process_fds::generation(); }
+  // Whether somebody observes the work of the connection: ConnectionOptions::observer.
+  bool is_observed() const { return is_observed_; }
 
  protected:
   Comm(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher, bool sends)
-      : connection_(std::move(options), watcher, sends) {}
+      : connection_(std::move(options), watcher, sends),
+        is_observed_(connection_.options().observer.posted != nullptr) {}
   ~Comm() = default;
 
   Connection connection_;
 
  private:
   uint32_t generation_ = process_fds::generation();
+  const bool is_observed_;
 };
 
 template <class OnSuccess, class OnFailedFlush>

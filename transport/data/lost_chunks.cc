@@ -1,7 +1,5 @@
 #include "transport/data/lost_chunks.h"
 
-#include <algorithm>
-
 #include "transport/recovery/recovery_text.h"
 
 namespace gdr::transport {
@@ -34,8 +32,7 @@ FailedWork LostChunks::count_failure(SentChunk& chunk) {
   const RailLoad::Time now = connection_.options().now();
   RailLoad::Time& since = failing_since_[requests_.index_of(*chunk.request)];
   if (chunk.failures == 0) since = now;
-  chunk.failures = static_cast<uint16_t>(std::min(chunk.failures + 1, 0xffff));
-  return {.failures = chunk.failures, .failing_for = now - since};
+  return {.failures = ++chunk.failures, .failing_for = now - since};
 }
 
 bool LostChunks::still_fits(const wire::ClearToSend& slot, uint64_t sequence,

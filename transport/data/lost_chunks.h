@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "transport/data/connection.h"
@@ -34,8 +35,10 @@ class LostChunks {
   template <class SendAgain>
   void send_again(SendAgain send) {
     std::erase_if(waiting_,
-                  [&](const SentChunk& chunk) { return connection_.failed() || send(chunk); });
+                  [&](const SentChunk& chunk) { return !connection_.failed() && send(chunk); });
   }
+  // They wait for nothing any more.
+  std::vector<SentChunk> take_all() { return std::exchange(waiting_, {}); }
   // Whether the slot is still that of the message, and large enough. The receiver keeps a late
   // write of an older announcement from replacing it (AnnouncementRules); a peer that does not
   // would have the data written into another buffer, so that the connection fails.

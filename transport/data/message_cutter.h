@@ -63,7 +63,7 @@ class MessageCutter {
   }
   SentChunk chunk_at(const OutgoingMessage& message, size_t from) const {
     const size_t bytes = std::min(message.bytes - from, message.chunks.bytes);
-    return {message.request, from, bytes, work_requests_for(message, bytes), 0, 0};
+    return {message.request, from, bytes, work_requests_for(message, bytes), 0, nullptr};
   }
   // All of a message must fit on one pair, which may be the last one that is left. Returns the
   // limit that it exceeds; nothing: it fits.

@@ -5,9 +5,7 @@
 namespace gdr::transport {
 
 ReceiveComm::ReceiveComm(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher)
-    : Comm(std::move(options), watcher, /*sends=*/false) {
-  slots_.observe(ObservedWork::create(connection_.options().observer, wire::kSlots, 1));
-}
+    : Comm(std::move(options), watcher, /*sends=*/false) {}
 
 Result<std::unique_ptr<ReceiveComm>> ReceiveComm::create(
     const EndRails& rails, std::shared_ptr<const ConnectionOptions> options, Watcher* watcher,
@@ -83,9 +81,9 @@ bool ReceiveComm::irecv_observed(const ReceiveBuffer* buffers, int count, void* 
     const uint64_t number = (*request)->first + i;
     const ObservedWorkRequest work{static_cast<int>(pair.rail), number, IBV_WC_RECV_RDMA_WITH_IMM,
                                    pair.number, buffers[i].bytes};
-    if (slots_.observed()->posted(wire::slot_of(number), parents[i], work)) {
-      (*request)->special |= static_cast<uint8_t>(1u << i);
-    }
+    const WorkRequestObserver& observer = connection_.options().observer;
+    void* event = observer.posted(observer.context, parents[i], work);
+    if (event != nullptr) slots_.observe(*request, number, event);
   }
   return true;
 }

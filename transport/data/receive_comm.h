@@ -64,7 +64,6 @@ class ReceiveComm : public Comm {
   // last chunk for it has arrived. `parents` may be null as a whole. Only where is_observed().
   [[gnu::cold]] bool irecv_observed(const ReceiveBuffer* buffers, int count, void* const* parents,
                                     Request** request);
-  bool is_observed() const { return slots_.observed() != nullptr; }
   // Starts a flush, whose completion means that all data received so far is visible to the GPU.
   // Returns false when the connection has failed. A null *request with true: nothing to wait for.
   bool iflush(const ReceiveBuffer* buffers, int count, Request** request);

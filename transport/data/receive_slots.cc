@@ -11,6 +11,10 @@ constexpr char kUnexpectedData[] = "data arrived for a receive that is not poste
 
 }  // namespace
 
+ReceiveSlots::ReceiveSlots(Connection& connection)
+    : connection_(connection),
+      events_(connection.options().observer.posted != nullptr ? wire::kSlots : 0) {}
+
 bool ReceiveSlots::take_coded(const ibv_wc& wc, uint32_t epoch) {
   return take(wire::decode(be32toh(wc.imm_data)), wc, epoch);
 }
@@ -32,8 +36,10 @@ bool ReceiveSlots::take(const wire::Immediate& imm, const ibv_wc& wc, uint32_t e
   }
   if (++request->chunks_seen[buffer] != imm.chunks) return true;
   slots_[imm.slot] = nullptr;
-  if (request->special != 0) [[unlikely]]
-    end_observation(request, buffer);
+  if (request->observed) [[unlikely]] {
+    connection_.options().observer.end(std::exchange(events_[imm.slot], nullptr));
+    request->observed = request->pending > 1;
+  }
   return complete_buffer(request);
 }
 
@@ -67,10 +73,13 @@ uint64_t ReceiveSlots::oldest_incomplete(uint64_t end) const {
   return buffer;
 }
 
-void ReceiveSlots::end_observation(Request* request, uint32_t buffer) {
-  if ((request->special >> buffer & 1) == 0) return;
-  request->special &= static_cast<uint8_t>(~(1u << buffer));
-  observed_->completed(wire::slot_of(request->first + buffer));
+void ReceiveSlots::observe(Request* request, uint64_t buffer, void* event) {
+  request->observed = true;
+  events_[wire::slot_of(buffer)] = event;
+}
+
+void ReceiveSlots::end_observation() {
+  for (void*& event : events_) connection_.options().observer.end(std::exchange(event, nullptr));
 }
 
 bool ReceiveSlots::fail(const char* what) {

@@ -5,12 +5,10 @@
 
 #include <array>
 #include <cstdint>
-#include <memory>
-#include <utility>
+#include <vector>
 
 #include "transport/data/clear_to_send_writer.h"
 #include "transport/data/connection.h"
-#include "transport/data/observed_work.h"
 #include "transport/data/request.h"
 #include "transport/memory/memory_handle.h"
 #include "transport/pairs/rail_tables.h"
@@ -32,15 +30,17 @@ struct ReceiveBuffer {
 class ReceiveSlots {
  public:
   // Outlives it.
-  explicit ReceiveSlots(Connection& connection) : connection_(connection) {}
+  explicit ReceiveSlots(Connection& connection);
+  ~ReceiveSlots() { end_observation(); }
 
   RailTables& tables() { return tables_; }
   const RailTables& tables() const { return tables_; }
   ClearToSendWriter& announcements() { return announcements_; }
 
-  // The owners of what is observed are slots; null: nobody observes.
-  void observe(std::unique_ptr<ObservedWork> observed) { observed_ = std::move(observed); }
-  ObservedWork* observed() const { return observed_.get(); }
+  // The observer's event of a request's buffer ends when that is complete, or with
+  // end_observation(), behind which nothing is expected to arrive.
+  void observe(Request* request, uint64_t buffer, void* event);
+  void end_observation();
 
   // First buffer of the next receive.
   uint64_t head() const { return head_; }
@@ -74,7 +74,6 @@ class ReceiveSlots {
   bool complete_buffer(Request* request);
   const Request* incomplete(uint64_t buffer) const;
   // Cold: kept out of line, so that the hot path saves no registers for them.
-  [[gnu::cold]] void end_observation(Request* request, uint32_t buffer);
   [[gnu::cold]] bool fail(const char* what);
 
   Connection& connection_;
@@ -82,7 +81,7 @@ class ReceiveSlots {
   ClearToSendWriter announcements_{connection_, tables_};
   uint64_t head_ = 0;
   std::array<Request*, wire::kSlots> slots_{};  // the receive that waits in each slot
-  std::unique_ptr<ObservedWork> observed_;
+  std::vector<void*> events_;                   // the observer's, by slot; empty: nobody observes
 };
 
 [[gnu::always_inline]] inline bool ReceiveSlots::are_free(int count) const {
@@ -117,7 +116,7 @@ inline void ReceiveSlots::fill(const ReceiveBuffer& buffer, int index, Request* 
                                                                 const ibv_wc& wc) const {
   Request* request = slots_[wire::decode_chunk(bits).slot];
   const bool is_whole = request != nullptr && request->whole == (bits ^ stamp) &&
-                        request->chunks_seen[0] == 0 && request->special == 0 &&
+                        request->chunks_seen[0] == 0 && !request->observed &&
                         wc.byte_len <= request->capacity[0];
   return is_whole ? request : nullptr;
 }

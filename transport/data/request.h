@@ -22,10 +22,9 @@ struct Request {
   uint8_t buffers;  // of a grouped receive; else 1
   // Completions still to come (sends, flushes), or buffers still to fill (receives).
   uint16_t pending;
-  // Whose completions take more than to be counted, as they are observed: 1 of a send, and of a
-  // receive a bit per buffer. 0 again once all has completed, so that taking a request need not
-  // clear it.
-  uint8_t special;
+  // Receives: the completion of a buffer is reported to an observer. False again once all buffers
+  // are complete, so that taking a request need not clear it.
+  bool observed;
   uint64_t first;  // number of the first buffer
   // Sends: what is sent again where a pair is lost.
   const void* data;

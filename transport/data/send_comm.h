@@ -10,7 +10,6 @@
 
 #include "transport/data/connection.h"
 #include "transport/data/connection_set_up.h"
-#include "transport/data/observed_work.h"
 #include "transport/data/outgoing_message.h"
 #include "transport/data/request.h"
 #include "transport/data/spread_sends.h"
@@ -27,10 +26,6 @@ namespace gdr::transport {
 class SendComm : public Comm {
  public:
   static constexpr int kRequests = kSendRequests;  // in flight, at most
-  // The chunks of a message that are reported to an observer: its first ones. NCCL's net_ib starts
-  // as many events for a request (MAX_QPS_PER_REQ), and profilers need not have room for more:
-  // NCCL's example has an array for them (MAX_EVENTS_PER_REQ), whose end it does not check.
-  static constexpr size_t kMaxObservedChunks = 8;
 
   // Creates this end, not yet connected. peer: of the receiver's handle.
   static Result<std::unique_ptr<SendComm>> create(const EndRails& rails,
@@ -67,7 +62,6 @@ class SendComm : public Comm {
   // completion. Only where is_observed().
   [[gnu::cold]] bool isend_observed(const void* data, size_t bytes, int tag,
                                     const MemoryHandle& memory, void* parent, Request** request);
-  bool is_observed() const { return observed_ != nullptr; }
   // Reads completions and posts what has waited long enough for the rest of its group. Returns
   // false when the connection has failed.
   bool progress() { return spread_->progress(); }
@@ -101,8 +95,7 @@ class SendComm : public Comm {
   int served_count_ = 0;
   MessageLimits limits_;
   SendRequests requests_{this, RequestKind::kSend};
-  std::optional<SpreadSends> spread_;       // once keep_link() has been called
-  std::unique_ptr<ObservedWork> observed_;  // its owners are requests; null: nobody observes
+  std::optional<SpreadSends> spread_;  // once keep_link() has been called
 };
 
 }  // namespace gdr::transport

@@ -52,7 +52,6 @@ Result<std::unique_ptr<SendComm>> SendComm::create(const EndRails& rails,
   }
   const bool separate_ends =
       options->adaptive_routing.value_or(!rails.active.front().state.ethernet);
-  comm->observed_ = ObservedWork::create(options->observer, kRequests, kMaxObservedChunks);
   const auto plan = [&](const EndRails& some, bool lean) {
     return plan_sender_pairs(some.active.size(), options->failover ? some.standby.size() : 0,
                              options->qps_per_connection,
@@ -99,7 +98,6 @@ void SendComm::keep_link(FrameChannel channel, bool direct) {
       .comm = this,
       .tables = &tables_,
       .requests = &requests_,
-      .observed = observed_.get(),
       .sequence_base = sequence_base_,
       .limits = limits_,
   };

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 
 #include "transport/data/request.h"
 
@@ -17,8 +18,8 @@ struct SentChunk {
   size_t from;       // offset in the message
   size_t bytes;
   uint32_t work_requests;  // that it occupies in the send queue
-  uint16_t reported_on;    // the pair under which the observer knows it, if it does
-  uint16_t failures;       // how often its pair was lost with it as the first that did not arrive
+  uint32_t failures;       // how often its pair was lost with it as the first that did not arrive
+  void* event;             // the observer's; null: its completion is not reported
 };
 
 // A ring. A reliable-connected QP completes its requests in order, so that the oldest chunk is
@@ -55,7 +56,12 @@ class SentChunks {
   SentChunk at(uint64_t number) const {
     Request* whole = wholes_[number % kCapacity];
     return whole == nullptr ? parts_[number & parts_mask_]
-                            : SentChunk{whole, 0, whole->bytes[0], 1, 0, 0};
+                            : SentChunk{whole, 0, whole->bytes[0], 1, 0, nullptr};
+  }
+  // Takes the event away from a chunk.
+  void* take_event(uint64_t number) {
+    if (wholes_[number % kCapacity] != nullptr) return nullptr;
+    return std::exchange(parts_[number & parts_mask_].event, nullptr);
   }
   // Begins an epoch. The ring is empty.
   void restart() { acknowledged_ = posted_ = 0; }

@@ -87,7 +87,7 @@ bool SpreadReceives::progress_fully() {
 // After a failure of the peer: whether flushes are still to be awaited. What they complete counts,
 // as NCCL may need nothing else of the peer.
 bool SpreadReceives::finishes_flushes() {
-  if (slots_.observed() != nullptr) slots_.observed()->complete_all();
+  slots_.end_observation();
   return !flush_requests_.all_free() && connection_.may_finish_local_work();
 }
 

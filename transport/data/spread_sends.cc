@@ -12,7 +12,6 @@ SpreadSends::SpreadSends(const SpreadOwner& owner, SpreadPairs pairs)
       link_(connection_.link()),
       tables_(*owner.tables),
       requests_(*owner.requests),
-      observed_(owner.observed),
       recovery_(*connection_.recovery()),
       sequence_base_(owner.sequence_base),
       pairs_(std::move(pairs)),
@@ -69,12 +68,11 @@ bool SpreadSends::hold(const Send& send, bool last, Request** request) {
   fill(*request, send, 1);
   OutgoingMessage message = cutter_.keep_whole(send);
   message.request = *request;
-  if (message.parent != nullptr) report(message, send.bytes, *pair);
+  void* event = message.parent != nullptr ? report(message, send.bytes, *pair) : nullptr;
   SpreadPair& carrier = pairs_[*pair];
   const QueuePair& qp = *carrier.queue_pair;
   const ChunkEnd end{message.immediate(carrier.epoch), carrier.wr_id(carrier.sent.posted())};
-  pairs_.push(carrier, {*request, 0, send.bytes, work_requests, static_cast<uint16_t>(*pair), 0},
-              Time{});
+  pairs_.push(carrier, {*request, 0, send.bytes, work_requests, 0, event}, Time{});
   const RdmaWrite data = write_of(message, cutter_.slot(message.buffer), 0, send.bytes, qp);
   held_.add(qp, writes_of(message, data, qp, tables_, connection_.peer()), end);
   look_if_quiet(false);  // each poll counts for it
@@ -104,23 +102,22 @@ void SpreadSends::post_all(const OutgoingMessage& message, Time now) {
     SentChunk chunk = cutter_.chunk_at(message, message.chunks.bytes * i);
     std::optional<uint32_t> pair = pairs_.choose(chunk.bytes, chunk.work_requests, now);
     if (!pair) pair = lost;
-    chunk.reported_on = static_cast<uint16_t>(*pair);
-    if (message.parent != nullptr) report(message, chunk.bytes, *pair);
+    if (message.parent != nullptr && i < kMaxObservedChunks) [[unlikely]]
+      chunk.event = report(message, chunk.bytes, *pair);
     post_chunk(message, chunk, *pair, now);
     if (pairs_[*pair].state != PairState::kUsable) lost = pair;
   }
 }
 
 // A chunk is one piece of work, even where plain writes go ahead of the write that ends it.
-void SpreadSends::report(const OutgoingMessage& message, size_t bytes, uint32_t pair) {
+void* SpreadSends::report(const OutgoingMessage& message, size_t bytes, uint32_t pair) {
   const QueuePair& qp = *pairs_[pair].queue_pair;
   const ibv_wr_opcode opcode =
       message.separate_end ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_WRITE_WITH_IMM;
   const ObservedWorkRequest work{static_cast<int>(qp.rail), message.buffer, opcode, qp.number,
                                  bytes};
-  if (observed_->posted(requests_.index_of(*message.request), message.parent, work)) {
-    message.request->special = 1;
-  }
+  const WorkRequestObserver& observer = connection_.options().observer;
+  return observer.posted(observer.context, message.parent, work);
 }
 
 // Posts a chunk on a pair, or keeps it with the others of the pair where that is lost. What is held
@@ -187,8 +184,8 @@ inline void SpreadSends::acknowledge_oldest(SpreadPair& pair, Time now) {
 }
 
 inline void SpreadSends::complete(const SentChunk& chunk) {
-  if (chunk.request->special != 0) [[unlikely]]
-    complete_observed(chunk);
+  if (chunk.event != nullptr) [[unlikely]]
+    connection_.options().observer.end(chunk.event);
   if (--chunk.request->pending == 0) link_.count_completed();
 }
 
@@ -206,7 +203,15 @@ bool SpreadSends::progress_fully() {
 }
 
 bool SpreadSends::end_observation() {
-  if (observed_ != nullptr) observed_->complete_all();
+  const WorkRequestObserver& observer = connection_.options().observer;
+  if (observer.posted == nullptr) return false;
+  for (uint32_t i = 0; i < pairs_.size(); ++i) {
+    SentChunks& sent = pairs_[i].sent;
+    for (uint64_t n = sent.acknowledged(); n < sent.posted(); ++n) {
+      observer.end(sent.take_event(n));
+    }
+  }
+  for (const SentChunk& chunk : lost_.take_all()) observer.end(chunk.event);
   return false;
 }
 
@@ -269,12 +274,6 @@ bool SpreadSends::acknowledge_up_to(const WorkId& id, Time now) {
   return true;
 }
 
-void SpreadSends::complete_observed(const SentChunk& chunk) {
-  observed_->completed(requests_.index_of(*chunk.request),
-                       pairs_[chunk.reported_on].queue_pair->number);
-  if (chunk.request->pending == 1) chunk.request->special = 0;
-}
-
 void SpreadSends::take_news() {
   look_if_quiet(false);
   while (std::optional<PairNews> news = recovery_.next_news()) {
@@ -315,10 +314,9 @@ void SpreadSends::send_again(Time now) {
     const OutgoingMessage message = cutter_.message_of(*chunk.request);
     const std::optional<uint32_t> to = pairs_.choose(chunk.bytes, chunk.work_requests, now);
     const uint64_t sequence = sequence_base_ + message.buffer;
-    if (to && lost_.still_fits(cutter_.slot(message.buffer), sequence, chunk)) {
-      post_chunk(message, chunk, *to, now);
-    }
-    return to.has_value();
+    if (!to || !lost_.still_fits(cutter_.slot(message.buffer), sequence, chunk)) return false;
+    post_chunk(message, chunk, *to, now);
+    return true;
   });
 }
 

@@ -10,7 +10,6 @@
 #include "transport/data/held_writes.h"
 #include "transport/data/lost_chunks.h"
 #include "transport/data/message_cutter.h"
-#include "transport/data/observed_work.h"
 #include "transport/data/outgoing_message.h"
 #include "transport/data/spread_pairs.h"
 #include "transport/data/spread_path.h"
@@ -24,7 +23,6 @@ struct SpreadOwner {
   Comm* comm;
   RailTables* tables;
   SendRequests* requests;
-  ObservedWork* observed;  // null: nobody observes
   uint64_t sequence_base;  // wire::EndPoint's
   MessageLimits limits;
 };
@@ -34,7 +32,13 @@ struct SpreadOwner {
 // most connections of a server of several HCAs, it does not look at the clock either.
 class SpreadSends final : public SpreadPath {
  public:
+  // The chunks of a message that are reported to an observer: its first ones. NCCL's net_ib starts
+  // as many events for a request (MAX_QPS_PER_REQ), and profilers need not have room for more:
+  // NCCL's example has an array for them (MAX_EVENTS_PER_REQ), whose end it does not check.
+  static constexpr uint32_t kMaxObservedChunks = 8;
+
   SpreadSends(const SpreadOwner& owner, SpreadPairs pairs);
+  ~SpreadSends() { end_observation(); }
 
   // Sends a message whose clear-to-send has arrived. Returns false when the connection has failed.
   // A null *request with true: there is no room now; nothing was done.
@@ -63,7 +67,7 @@ class SpreadSends final : public SpreadPath {
   // Reads completions and does what follows from them. Returns false when the connection has
   // failed.
   [[gnu::noinline]] bool progress();
-  // The connection has failed: what is observed ends. Returns false.
+  // The connection has failed or is closed: what is observed ends. Returns false.
   [[gnu::cold]] bool end_observation();
 
  private:
@@ -76,7 +80,7 @@ class SpreadSends final : public SpreadPath {
   void post_all(const OutgoingMessage& message, Time now);
   void post_chunk(const OutgoingMessage& message, const SentChunk& chunk, uint32_t pair, Time now);
   [[gnu::cold]] bool on_refused(uint32_t pair, int err);
-  void report(const OutgoingMessage& message, size_t bytes, uint32_t pair);
+  [[gnu::cold]] void* report(const OutgoingMessage& message, size_t bytes, uint32_t pair);
 
   // ---- completions
   // progress() on all rails. Also takes the news of the recovery, and posts what waits for room.
@@ -89,7 +93,6 @@ class SpreadSends final : public SpreadPath {
   bool acknowledge_up_to(const WorkId& id, Time now);
   [[gnu::always_inline]] void acknowledge_oldest(SpreadPair& pair, Time now);
   [[gnu::always_inline]] void complete(const SentChunk& chunk);
-  [[gnu::cold]] void complete_observed(const SentChunk& chunk);
 
   // ---- recovery
   [[gnu::cold]] void take_news();
@@ -101,7 +104,6 @@ class SpreadSends final : public SpreadPath {
   PeerLink& link_;
   RailTables& tables_;
   SendRequests& requests_;
-  ObservedWork* observed_;
   Recovery& recovery_;
   const uint64_t sequence_base_;
   SpreadPairs pairs_;

@@ -30,6 +30,11 @@ struct WorkRequestObserver {
   // The work has completed, or will not, since the connection has failed or is closed.
   void (*completed)(void* context, void* event) = nullptr;
   void* context = nullptr;  // handed to both
+
+  // Ends what posted() has returned.
+  void end(void* event) const {
+    if (event != nullptr) completed(context, event);
+  }
 };
 
 }  // namespace gdr::transport

@@ -131,11 +131,11 @@ TEST(ObservedComms, SendWithSeparateEnd_OneEventOfTheData) {
 }
 
 TEST(ObservedComms, SendOfManyChunks_TheFirstOnesAreObserved) {
-  constexpr size_t kChunks = 2 * SendComm::kMaxObservedChunks;
+  constexpr size_t kChunks = 2 * SpreadSends::kMaxObservedChunks;
   Observed test(kChunks * 128, options_of_qps(kChunks, /*split=*/true));
   test.transfer();
   EXPECT_EQ(test.pair.posted_by(*test.pair.sender).size(), kChunks);
-  EXPECT_EQ(test.recorder.events.size(), SendComm::kMaxObservedChunks);
+  EXPECT_EQ(test.recorder.events.size(), SpreadSends::kMaxObservedChunks);
 }
 
 TEST(ObservedComms, SendLargerThanThePortsMessages_OneEventPerChunk) {
