@@ -1,6 +1,5 @@
 #include "transport/data/connection.h"
 
-#include <algorithm>
 #include <new>
 #include <utility>
 
@@ -25,6 +24,29 @@ ReopenTarget reopen_target(const ConnectionEnd& end, const FrameChannel& channel
   return target;
 }
 
+std::string text_of(const RailName& rail) { return rail.hca + ":" + std::to_string(rail.port); }
+
+std::string text_of(const RailSums::Moved& moved) {
+  return counted(moved.bytes, "byte") + " in " + counted(moved.messages, "chunk");
+}
+
+// What shows that one of several rails carries little. Without memory the lines are left out: the
+// connection is to be closed all the same.
+void log_rails(ProcessCounters& counters) {
+  try {
+    const ProcessSums sums = counters.read();
+    if (sums.connections > 0) return;
+    for (const auto& [rail, sum] : sums.rails) {
+      const auto& [sent, received] = sum.moved;
+      if (sent.messages + received.messages + sum.losses == 0) continue;
+      GDR_INFO(log::kInit | log::kNet, "rail %s: sent %s, received %s; %s lost, %zu returned",
+               text_of(rail).c_str(), text_of(sent).c_str(), text_of(received).c_str(),
+               counted(sum.losses, "queue pair").c_str(), static_cast<size_t>(sum.returns));
+    }
+  } catch (const std::bad_alloc&) {
+  }
+}
+
 }  // namespace
 
 std::string Connection::text() const {
@@ -37,26 +59,10 @@ void Connection::close() {
     link_->send_bye();
     end_.watcher->remove(link_.get());
     end_.watcher->process_counters().close(link_.get());
-    log_rail_use();
+    if (end_.rails.size() > 1) log_rails(end_.watcher->process_counters());
   }
   if (recovery_ != nullptr) recovery_->close();
   end_.rails.destroy_queue_pairs();
-}
-
-// Without memory the lines are left out: the connection is to be closed all the same.
-void Connection::log_rail_use() {
-  if (end_.rails.size() < 2) return;  // the only one of this end carries everything
-  try {
-    const std::vector<RailUse> rails = recovery_->rail_use();
-    const bool used = std::ranges::any_of(
-        rails, [](const RailUse& rail) { return rail.chunks > 0 || rail.losses > 0; });
-    if (used) {
-      GDR_INFO(log::kNet, "%s: %s over %s", text().c_str(), end_.sends ? "sent" : "received",
-               to_string(rails).c_str());
-    }
-    end_.watcher->rail_totals().close(rails, end_.sends);
-  } catch (const std::bad_alloc&) {
-  }
 }
 
 void Connection::make_recovery(RailTables& tables, int receives) {
@@ -86,15 +92,6 @@ void Connection::keep_link(ConnectionSetUp& set_up, FrameChannel channel, bool d
       recovery->steps().on_statement(statement);
     };
   }
-  if (end_.rails.size() > 1) {
-    end_.watcher->rail_totals().open();
-    link_options.pairs_text = [recovery = recovery_] {
-      const std::string bytes = bytes_text(recovery->rail_use());
-      return (bytes.empty() ? "" : ", bytes by rail: " + bytes) + recovery->state_text();
-    };
-  }
-  link_ = std::make_shared<PeerLink>(std::move(channel), text(), end_.sends ? "sender" : "receiver",
-                                     std::move(link_options));
   std::vector<EventSource> sources;
   std::vector<RailName> names;
   for (const RailEnd& rail : end_.rails) {
@@ -103,6 +100,17 @@ void Connection::keep_link(ConnectionSetUp& set_up, FrameChannel channel, bool d
     sources.insert(sources.end(),
                    {{device.hca->context()}, {device.hca->context(), device.port}, {rail.cq()}});
   }
+  if (names.size() > 1) {
+    link_options.pairs_text = [recovery = recovery_, names] {
+      std::string text = ", bytes by rail:";
+      for (uint32_t rail = 0; rail < names.size(); ++rail) {
+        text += " " + text_of(names[rail]) + " " + std::to_string(recovery->counters(rail).bytes);
+      }
+      return text + recovery->state_text();
+    };
+  }
+  link_ = std::make_shared<PeerLink>(std::move(channel), text(), end_.sends ? "sender" : "receiver",
+                                     std::move(link_options));
   end_.watcher->process_counters().open(
       link_, recovery_, names, end_.sends ? DataDirection::kSent : DataDirection::kReceived);
   set_up.note_reached_ports();

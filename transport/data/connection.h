@@ -92,7 +92,6 @@ class Connection {
   static constexpr int kPollBatch = SpreadPath::kPollBatch;
 
  private:
-  void log_rail_use();
   [[gnu::cold]] void on_failed_work(const ibv_wc& wc);
   [[gnu::cold]] void on_failed_poll(uint32_t rail);
   [[gnu::cold]] void attend();

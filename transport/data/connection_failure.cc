@@ -108,6 +108,4 @@ Code Connection::surface_failure() {
   return error.code;
 }
 
-}
-
 }  // namespace gdr::transport

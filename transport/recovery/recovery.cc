@@ -174,21 +174,6 @@ bool Recovery::is_given_up(uint32_t rail) const {
   });
 }
 
-std::vector<RailUse> Recovery::rail_use() const {
-  std::lock_guard lock(state_.mutex);
-  std::vector<RailUse> all;
-  if (state_.closed) return all;  // the rails may not exist any more
-  for (uint32_t rail = 0; rail < state_.rails.size(); ++rail) {
-    const RailCounters& counters = state_.counters[rail];
-    all.push_back({.port = to_string(state_.device(rail)),
-                   .bytes = counters.bytes.load(std::memory_order_relaxed),
-                   .chunks = counters.chunks.load(std::memory_order_relaxed),
-                   .losses = counters.losses.load(std::memory_order_relaxed),
-                   .returns = counters.returns.load(std::memory_order_relaxed)});
-  }
-  return all;
-}
-
 std::string Recovery::state_text() const {
   std::lock_guard lock(state_.mutex);
   return state_.closed ? "" : transport::state_text(state_);  // the rails may not exist any more

@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "transport/link/rail_use.h"
 #include "transport/recovery/recovery_state.h"
 #include "transport/recovery/recovery_steps.h"
 #include "transport/recovery/standby_pairs.h"
@@ -114,8 +113,6 @@ class Recovery {
   }
   // Nothing touches a QP, a rail or the tables from here on. Idempotent.
   void close();
-  // What has gone over each rail of this end, in their order; nothing after close().
-  std::vector<RailUse> rail_use() const;
   // ", lost: mlx5_1:1 <-> mlx5_1:1 (RETRY_EXC_ERR), tried again from time to time" for the text of
   // a stalled connection: each pair that cannot be used, with the cause of its loss and what it
   // waits for; and each rail that is used although its port is down. "" where there are none, and

@@ -8,7 +8,6 @@
 
 #include <chrono>
 #include <functional>
-#include <future>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -23,7 +22,6 @@
 #include "transport/link/episodes.h"
 #include "transport/link/failure_log.h"
 #include "transport/link/peer_link.h"
-#include "transport/link/rail_use.h"
 #include "transport/link/reopen_port.h"
 #include "transport/link/watchdog.h"
 #include "transport/pairs/unreachable_paths.h"
@@ -83,7 +81,6 @@ class Watcher {
   // What the connections of the process have found out.
   UnreachablePaths& unreachable_paths() { return unreachable_paths_; }
   // What the connections of several rails have moved.
-  RailTotals& rail_totals() { return rail_totals_; }
   // What all connections have moved, and what happened to them.
   ProcessCounters& process_counters() { return process_counters_; }
 
@@ -108,7 +105,6 @@ class Watcher {
   FailureLog failures_{episodes_};
   RailLog rails_{episodes_};
   UnreachablePaths unreachable_paths_;
-  RailTotals rail_totals_;
   ProcessCounters process_counters_;
   WatchedLinks links_;
   RoomMaker room_{links_, failures_};

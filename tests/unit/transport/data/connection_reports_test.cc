@@ -15,18 +15,16 @@ TEST_F(ConnectionReportsTest, Closes_BytesOfEachRailAreLogged) {
   auto pair = std::make_unique<RailsPair>(2, 0);
   pair->exchange({8 << 20, 1 << 20});
   const std::string state = pair->sender->connection().link().state_text();
-  EXPECT_TRUE(contains_all(state, {", bytes by rail: fake_s0:1 ", " %), fake_s1:1 "}));
+  EXPECT_TRUE(contains_all(state, {", bytes by rail: fake_s0:1 ", " fake_s1:1 "}));
   pair->sender.reset();
-  ASSERT_EQ(log.lines(": sent over fake_s0:1 ").size(), 1u);
   EXPECT_TRUE(log.lines("NET/GDR : rail ").empty()) << "another connection is open";
   pair->receiver.reset();
-  EXPECT_EQ(log.lines(": received over fake_r0:1 ").size(), 1u);
   ASSERT_EQ(log.lines("NET/GDR : rail ").size(), 4u);
   EXPECT_EQ(log.lines("rail fake_s1:1: sent ").size(), 1u);
   const std::string received = log.lines("rail fake_r1:1: ").front();
-  EXPECT_TRUE(contains(received, ": received ")) << received;
+  EXPECT_TRUE(contains(received, ": sent 0 bytes in 0 chunks, received ")) << received;
   EXPECT_FALSE(contains(received, "received 0 bytes")) << received;
-  EXPECT_FALSE(contains(received, "sent ")) << received;
+  EXPECT_TRUE(contains(received, " chunks; 0 queue pairs lost, 0 returned")) << received;
 }
 
 // With adaptive routing, what ends a chunk brings the size of the message, and no data.

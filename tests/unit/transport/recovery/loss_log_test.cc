@@ -46,19 +46,5 @@ TEST_F(RecoveryStateTest, PortOfTheLastRailIsDown_StateHasTheRail) {
   EXPECT_FALSE(contains(state(), "fake_c:1: its port is down")) << state();
 }
 
-TEST_F(RecoveryStateTest, RailsCarryData_UseIsByRailOfThisEnd) {
-  sender.recovery->counters(1).count(4096);
-  sender.recovery->counters(1).count(4);
-  bed.fail_pair(sender, 0);
-  const std::vector<RailUse> rails = sender.recovery->rail_use();
-  ASSERT_EQ(rails.size(), 2u);
-  EXPECT_EQ(rails[0].port, "fake_a:1");
-  EXPECT_EQ(rails[0].bytes, 0u);
-  EXPECT_EQ(rails[0].losses, 1u);
-  EXPECT_EQ(rails[1].port, "fake_c:1");
-  EXPECT_EQ(rails[1].bytes, 4100u);
-  EXPECT_EQ(rails[1].chunks, 2u);
-}
-
 }  // namespace
 }  // namespace gdr::transport
