@@ -74,7 +74,7 @@ Result<std::unique_ptr<Connector>> Connector::create(const EndRails& rails,
 // Where the connection has ended, the next call would connect again. That is in
 // vain where nobody listens any more, as in is_worth_retrying(); to find that out takes two calls.
 bool Connector::is_receiver_gone() {
-  const bool has_ended = !channel_.valid() || channel_.has_ended(/*or_broken=*/true);
+  const bool has_ended = !channel_.valid() || channel_.has_ended();
   if (furthest_ <= State::kConnecting || !has_ended) return false;
   const Result<bool> connected = probe_.connect(to_, options_->bind_address);
   return !connected && connected.error().sys_errno == ECONNREFUSED;
@@ -208,7 +208,7 @@ Result<bool> Connector::connect_queue_pairs() {
 
 // The receiver waits for a short time only, and a kReady that it does not get is lost.
 Status Connector::check_open() const {
-  if (!channel_.has_ended(/*or_broken=*/true)) return {};
+  if (!channel_.has_ended()) return {};
   return fail(Code::kRemote, "the handshake socket was closed after the reply");
 }
 

@@ -284,7 +284,7 @@ bool Listener::is_return_overdue() {
 // the peers whose hellos are not read yet.
 bool Listener::is_sender_gone() {
   if (comm_ == nullptr) return false;
-  if (channel_.valid() && channel_.has_ended(/*or_broken=*/false)) note_broken();
+  if (channel_.valid() && channel_.has_ended()) note_broken();
   pollfd arrived{socket_.fd.get(), POLLIN, 0};
   return broken_ && is_return_overdue() && pending_.empty() && poll(&arrived, 1, 0) == 0;
 }

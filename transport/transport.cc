@@ -30,9 +30,7 @@ Status check_handle(const wire::Handle& handle) {
   if (handle.gid_count > wire::kHandleGids || (handle.flags & ~wire::kHandleFlags) != 0 ||
       !has_possible_rails(handle) || !std::ranges::all_of(handle.reserved0, is_zero) ||
       !std::ranges::all_of(handle.reserved1, is_zero)) {
-    return fail(Code::kInternal, "the peer's handle has fields set that wire version " +
-                                     std::to_string(wire::kWireVersion) +
-                                     " does not know. Fix: install the same release on every node");
+    return fail_unknown("handle");
   }
   return {};
 }

@@ -61,7 +61,7 @@ void PeerLink::send_bye() {
   std::lock_guard lock(mutex_);
   says_bye_ = true;
   channel_.queue_text(wire::FrameKind::kBye, "");
-  (void)channel_.flush_and_end();
+  channel_.flush_and_end();
 }
 
 void PeerLink::send_statement(const wire::PairStatement& statement) {
@@ -195,7 +195,8 @@ bool PeerLink::use(FrameChannel channel) {
     if (!channel_.replace_socket(std::move(channel))) return false;
     if (notifies_peer_) channel_.queue_text(wire::FrameKind::kFailed, failure_.text);
     if (says_bye_) channel_.queue_text(wire::FrameKind::kBye, "");
-    (void)(says_bye_ ? channel_.flush_and_end() : channel_.flush());
+    (void)channel_.flush();
+    if (says_bye_) channel_.flush_and_end();
   }
   GDR_INFO(log::kNet, "%s: the handshake socket is open again, after: %s", description_.c_str(),
            ended_at_ ? end_text_.c_str() : "the peer has lost it");

@@ -8,7 +8,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <new>
+#include <span>
+#include <utility>
 
 namespace gdr::transport {
 namespace {
@@ -34,16 +35,8 @@ size_t max_body_bytes(wire::FrameKind kind) {
   }
 }
 
-Status unknown_fields(const char* where) {
-  return fail(Code::kInternal, std::string("the peer sent ") + where +
-                                   " with fields set that wire version " +
-                                   std::to_string(wire::kWireVersion) +
-                                   " does not know. Fix: install the same release on every node");
-}
-
-template <size_t kBytes>
-bool is_zero(const uint8_t (&bytes)[kBytes]) {
-  return std::all_of(bytes, bytes + kBytes, [](uint8_t byte) { return byte == 0; });
+bool is_zero(std::span<const uint8_t> bytes) {
+  return std::ranges::all_of(bytes, [](uint8_t byte) { return byte == 0; });
 }
 
 bool is_printable(char c) { return c >= ' ' && c <= '~'; }
@@ -57,51 +50,38 @@ void clean_name(char (&name)[kBytes]) {
   }
 }
 
-Status check_queue_pair(const wire::QpAddress& qp, int rails) {
-  if (qp.rail >= rails) {
-    return fail(Code::kInternal, "the peer's handshake has a QP on a rail that it does not have");
-  }
-  const bool may_lack_qp = (qp.flags & wire::kQpStandby) != 0;
-  if ((qp.number == 0 && !may_lack_qp) || qp.number >> 24 != 0) {
-    return fail(Code::kInternal, "the peer's handshake has an impossible QP number");
-  }
-  const bool known = qp.ece_supported <= 1 && (qp.flags & ~wire::kQpFlags) == 0 && qp.reserved == 0;
-  return known ? Status{} : unknown_fields("a QP");
+bool stands_by(const wire::QpAddress& qp) { return (qp.flags & wire::kQpStandby) != 0; }
+
+bool is_known(const wire::QpAddress& qp, int rails) {
+  return qp.rail < rails && (qp.number != 0 || stands_by(qp)) && qp.number >> 24 == 0 &&
+         qp.ece_supported <= 1 && (qp.flags & ~wire::kQpFlags) == 0 && qp.reserved == 0;
 }
 
-Status check_rail(const wire::RailAddress& rail) {
-  const bool known = (rail.flags & ~wire::kRailFlags) == 0 && is_zero(rail.reserved);
-  return known ? Status{} : unknown_fields("a rail");
+bool is_known(const wire::RailAddress& rail) {
+  return (rail.flags & ~wire::kRailFlags) == 0 && is_zero(rail.reserved);
 }
 
 // Standby pairs come last, behind at least one that carries data, and only senders that recover
 // have any: who uses the pairs relies on that. A reply has the pairs of the sender.
-Status check_standby_pairs(wire::FrameKind kind, const wire::EndPoint& end) {
+bool has_standby_pairs_last(wire::FrameKind kind, const wire::EndPoint& end) {
+  const std::span qps(end.qp.data(), end.qps);
+  const auto first = std::ranges::find_if(qps, stands_by);
   const bool may_have = kind == wire::FrameKind::kReply || (end.flags & wire::kEndRecovers) != 0;
-  bool standby = false;
-  for (int i = 0; i < end.qps; ++i) {
-    const bool was_standby = standby;
-    standby = (end.qp[i].flags & wire::kQpStandby) != 0;
-    if (standby ? i == 0 || !may_have : was_standby) {
-      return fail(Code::kInternal,
-                  "the peer's handshake has standby QPs where they are not allowed");
-    }
-  }
-  return {};
+  return first == qps.end() ||
+         (may_have && first != qps.begin() && std::all_of(first, qps.end(), stands_by));
 }
 
-// The numbers of rails and QPs are within their limits.
-Status check_end_point(wire::FrameKind kind, const wire::EndPoint& end) {
-  const bool known = (end.flags & ~wire::kEndFlags) == 0 && is_zero(end.reserved);
-  if (!known || end.service_level > 15) return unknown_fields("a handshake");
-  for (int i = 0; i < end.qps; ++i) {
-    if (Status status = check_queue_pair(end.qp[i], end.rails); !status) return status;
+// Whether counts and indices are within their limits, and this version knows all that is set.
+bool is_known(wire::FrameKind kind, const wire::EndPoint& end) {
+  if (end.rails < 1 || end.rails > wire::kMaxRails || end.qps < 1 || end.qps > wire::kMaxQps) {
+    return false;
   }
-  if (Status status = check_standby_pairs(kind, end); !status) return status;
-  for (int r = 0; r < end.rails; ++r) {
-    if (Status status = check_rail(end.rail[r]); !status) return status;
-  }
-  return {};
+  const std::span qps(end.qp.data(), end.qps);
+  const std::span rails(end.rail.data(), end.rails);
+  return (end.flags & ~wire::kEndFlags) == 0 && is_zero(end.reserved) && end.service_level <= 15 &&
+         std::ranges::all_of(qps, [&](const auto& qp) { return is_known(qp, end.rails); }) &&
+         std::ranges::all_of(rails, [](const auto& rail) { return is_known(rail); }) &&
+         has_standby_pairs_last(kind, end);
 }
 
 Status validate(const wire::FrameHeader& header) {
@@ -109,27 +89,28 @@ Status validate(const wire::FrameHeader& header) {
     return fail(Code::kInternal, "the peer does not speak this protocol");
   }
   if (Status status = check_version(header.version); !status) return status;
-  if (header.reserved != 0) return unknown_fields("a frame");
-  if (header.body_bytes > max_body_bytes(header.kind)) {
-    return fail(Code::kInternal, "the peer sent a frame that is too large for its kind");
-  }
-  return {};
+  const bool known = header.reserved == 0 && header.body_bytes <= max_body_bytes(header.kind);
+  return known ? Status{} : fail_unknown("frame");
+}
+
+template <class Body>
+std::optional<Body> as(const std::vector<uint8_t>& bytes) {
+  Body body;
+  if (bytes.size() != sizeof(body)) return {};
+  std::memcpy(&body, bytes.data(), sizeof(body));
+  return body;
 }
 
 // Empties a buffer. That of a handshake's frame is several KiB, and the channel is kept for as long
 // as the connection, whose other frames are small and seldom. There stays room for kBye, so that a
 // connection is closed without memory as well.
-void release(std::vector<uint8_t>& buffer) noexcept {
+void release(std::vector<uint8_t>& buffer) {
   constexpr size_t kKept = 64;
-  buffer.clear();
-  if (buffer.capacity() <= kKept) return;
-  try {
-    std::vector<uint8_t> small;
-    small.reserve(kKept);
-    buffer.swap(small);
-  } catch (const std::bad_alloc&) {
-    return;  // it keeps its memory
+  if (buffer.capacity() > kKept) {
+    buffer.resize(kKept);
+    buffer.shrink_to_fit();  // where there is no memory for the copy, nothing happens
   }
+  buffer.clear();
 }
 
 }  // namespace
@@ -142,6 +123,12 @@ Status check_version(uint16_t peer) {
                   ". Fix: install the same release of nccl-net-gdr on every node");
 }
 
+tl::unexpected<Error> fail_unknown(const char* what) {
+  return fail(Code::kInternal, "the peer sent a " + std::string(what) + " that wire version " +
+                                   std::to_string(wire::kWireVersion) +
+                                   " does not allow. Fix: install the same release on every node");
+}
+
 std::string Frame::text() const {
   std::string text(body.begin(), body.end());
   for (char& c : text) {
@@ -151,32 +138,18 @@ std::string Frame::text() const {
 }
 
 std::optional<wire::PairStatement> Frame::pair_statement() const {
-  wire::PairStatement statement{};
-  if (body.size() != sizeof(statement)) return {};
-  std::memcpy(&statement, body.data(), sizeof(statement));
-  return wire::is_known(statement) ? std::optional(statement) : std::nullopt;
+  const auto statement = as<wire::PairStatement>(body);
+  return statement && wire::is_known(*statement) ? statement : std::nullopt;
 }
 
-std::optional<wire::EndProof> Frame::proof() const {
-  wire::EndProof proof;
-  if (body.size() != sizeof(proof)) return {};
-  std::memcpy(&proof, body.data(), sizeof(proof));
-  return proof;
-}
+std::optional<wire::EndProof> Frame::proof() const { return as<wire::EndProof>(body); }
 
 Result<wire::EndPoint> Frame::end_point() const {
-  wire::EndPoint end{};
-  if (body.size() != sizeof(end)) {
-    return fail(Code::kInternal, "the peer sent a handshake of the wrong size");
-  }
-  std::memcpy(&end, body.data(), sizeof(end));
-  clean_name(end.host);
-  for (wire::RailAddress& rail : end.rail) clean_name(rail.hca);
-  if (end.rails < 1 || end.rails > wire::kMaxRails || end.qps < 1 || end.qps > wire::kMaxQps) {
-    return fail(Code::kInternal, "the peer's handshake has an invalid number of rails or QPs");
-  }
-  if (Status status = check_end_point(kind, end); !status) return forward_error(status);
-  return end;
+  auto end = as<wire::EndPoint>(body);
+  if (!end || !is_known(kind, *end)) return fail_unknown("handshake");
+  clean_name(end->host);
+  for (wire::RailAddress& rail : end->rail) clean_name(rail.hca);
+  return *end;
 }
 
 Result<bool> FrameChannel::connect(const sockaddr_storage& to, const sockaddr_storage& from) {
@@ -207,29 +180,22 @@ void FrameChannel::queue_text(wire::FrameKind kind, std::string_view text) {
   queue(kind, text.data(), text.size());
 }
 
-Result<bool> FrameChannel::flush() { return send_queued(0); }
-
-// MSG_MORE lets the kernel hold the bytes back, which shutdown() ends.
-Result<bool> FrameChannel::flush_and_end() {
-  Result<bool> sent = send_queued(MSG_MORE);
+void FrameChannel::flush_and_end() {
+  (void)flush();
   (void)shutdown(socket_.get(), SHUT_WR);
-  return sent;
 }
 
 bool FrameChannel::replace_socket(FrameChannel other) {
   if (dup3(other.fd(), fd(), O_CLOEXEC) < 0) return false;
-  outgoing_ = std::move(other.outgoing_);
-  sent_ = other.sent_;
-  incoming_ = std::move(other.incoming_);
-  send_error_ = other.send_error_;
+  std::swap(socket_, other.socket_);
+  *this = std::move(other);
   return true;
 }
 
-// flags: MSG_MORE or none.
-Result<bool> FrameChannel::send_queued(int flags) {
+Result<bool> FrameChannel::flush() {
   while (send_error_ == 0 && sent_ < outgoing_.size()) {
     ssize_t n = ::send(socket_.get(), outgoing_.data() + sent_, outgoing_.size() - sent_,
-                       flags | MSG_NOSIGNAL | MSG_DONTWAIT);
+                       MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return false;
     if (n < 0) {
@@ -244,10 +210,10 @@ Result<bool> FrameChannel::send_queued(int flags) {
   return fail_errno(Code::kRemote, "sending on the handshake socket failed", send_error_);
 }
 
-bool FrameChannel::has_ended(bool or_broken) const {
+bool FrameChannel::has_ended() const {
   pollfd entry{socket_.get(), POLLRDHUP, 0};
   int unread = 0;
-  if (poll(&entry, 1, 0) != 1 || (!or_broken && (entry.revents & POLLERR) != 0)) return false;
+  if (poll(&entry, 1, 0) != 1) return false;
   return ioctl(socket_.get(), FIONREAD, &unread) != 0 || unread == 0;
 }
 

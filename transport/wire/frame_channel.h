@@ -18,6 +18,9 @@ namespace gdr::transport {
 
 // Refuses a peer that runs another wire version, with the text that names both. kInvalidUsage.
 Status check_version(uint16_t peer);
+// The error of a peer whose frame, handshake or handle, as `what` says, has counts, indices or
+// fields that are out of their limits or that this wire version does not know. kInternal.
+tl::unexpected<Error> fail_unknown(const char* what);
 
 // A received frame. The body is as the peer sent it; the accessors check it.
 struct Frame {
@@ -60,23 +63,21 @@ class FrameChannel {
   // Sends queued frames. Returns whether the kernel has taken all of them; kRemote if the socket
   // broke.
   Result<bool> flush();
-  // flush(), after which this end sends nothing more: it ends its stream as well, in the same
-  // packet where that is possible, so that the peer wakes once for both.
-  Result<bool> flush_and_end();
+  // flush(), after which this end sends nothing more.
+  void flush_and_end();
   // Goes on with the other's socket and what is queued there. The number of this one's descriptor
   // stays. Returns whether that was possible; nothing has changed otherwise.
   bool replace_socket(FrameChannel other);
 
-  // Whether the peer has ended the stream and nothing is left to read. or_broken: also where the
-  // connection broke. The error stays, for receive().
-  bool has_ended(bool or_broken) const;
+  // Whether the peer has ended the stream or the connection broke, and nothing is left to read. The
+  // error stays, for receive().
+  bool has_ended() const;
 
   // Returns the next frame, if all of it has arrived. kRemote if the peer closed the socket or it
   // broke; kInternal or kInvalidUsage (another wire version) if the bytes are not a valid frame.
   Result<std::optional<Frame>> receive();
 
  private:
-  Result<bool> send_queued(int flags);
   Status read_available(size_t wanted);
 
   UniqueFd socket_;
