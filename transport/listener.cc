@@ -312,14 +312,10 @@ std::string Listener::text_of_stall(long long seconds) const {
            ". Likely cause: its rank has not called connect again, because it failed, hangs or "
            "waits for another rank. Fix: look at that rank's log and stack";
   }
-  std::string text = here + since + "no sender has come";
-  if (pending_.dropped() > 0) {
-    text += " (" + std::to_string(pending_.dropped()) + " peers without the secret were dropped)";
-  }
-  return text +
-         ". Likely cause: the sender's rank has not called connect, because it failed, hangs or "
-         "waits for another rank, or a firewall drops its connections. Fix: look at that rank's "
-         "log, " +
+  return here + since +
+         "no sender has come. Likely cause: the sender's rank has not called connect, because it "
+         "failed, hangs or waits for another rank, or a firewall drops its connections. Fix: look "
+         "at that rank's log, " +
          kAllowTcp;
 }
 

@@ -27,15 +27,12 @@ class PendingPeers {
   PendingPeers(const wire::Secret& secret, const HandshakeRegistry& handshakes);
 
   // Accepts the connections that wait at the listening socket, at most a full queue of them, and
-  // returns the hellos that are complete, in the order in which their peers connected. An error
-  // concerns the socket.
+  // returns the hellos that are complete. An error concerns the socket.
   Result<std::vector<Hello>> advance(int listening_fd);
 
   // Drops all.
   void clear() { peers_.clear(); }
   bool empty() const { return peers_.empty(); }
-  // How many peers were dropped, for the log of a listener that waits in vain.
-  int dropped() const { return dropped_; }
 
  private:
   struct Peer {
@@ -43,25 +40,19 @@ class PendingPeers {
     Clock::time_point since;
     bool verified = false;  // has sent the secret
   };
-  enum class Verdict : uint8_t { kIncomplete, kVerified, kWrong };
 
-  Result<int> accept_some(int listening_fd);
-  Result<int> on_accept_failed(Error error);
-  void read_all(std::vector<Hello>* hellos);
+  Status accept_all(int listening_fd, std::vector<Hello>* hellos);
+  Status on_accept_failed(Error error, std::vector<Hello>* hellos);
   // Reads from a peer. Returns whether to keep it; a complete hello is added to hellos.
-  bool read(Peer& peer, std::vector<Hello>* hellos);
-  bool read_verified(Peer& peer, std::vector<Hello>* hellos);
-  Verdict judge(const uint8_t* bytes, size_t count) const;
-  void evict();
-  void drop(std::list<Peer>::iterator peer, const char* reason);
+  bool read(Peer& peer, std::vector<Hello>* hellos) const;
+  bool may_be_hello(const uint8_t* bytes, size_t count) const;
+  void evict(size_t limit, std::vector<Hello>* hellos);
 
   // A hello begins with these bytes: the header and the secret.
   std::array<uint8_t, sizeof(wire::FrameHeader) + sizeof(wire::Secret)> expected_;
   const HandshakeRegistry& handshakes_;
-  std::list<Peer> peers_;  // in the order in which they connected
-  int dropped_ = 0;
+  std::list<Peer> peers_;                           // in the order in which they connected
   std::optional<Clock::time_point> failing_since_;  // accepting fails
-  bool exhausted_ = false;                          // since the process has no descriptors left
 };
 
 }  // namespace gdr::transport
