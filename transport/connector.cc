@@ -13,77 +13,67 @@ constexpr int kRetriesBeforeWarning = 3;
 
 // The likely cause of an attempt that failed, and the fix. connected: after the TCP connection was
 // made.
-std::string cause_of(const Error& error, bool connected) {
+std::string cause_of(int err, bool connected) {
   if (connected) {
     return "another process has the receiver's port, as the receiver's process has ended or was "
            "restarted; or very many senders connect to it at once. Fix: start all ranks of the job "
            "together";
   }
-  if (error.sys_errno == ECONNREFUSED) {
-    return std::string(
-               "the receiver no longer listens: its process has ended, or has given up. "
-               "Fix: look for the reason in its log; if it still runs, ") +
-           kAllowTcp;
-  }
-  return std::string(
-             "a firewall drops the connection, or the receiver's interface cannot be "
-             "reached from here. Fix: ") +
-         kAllowTcp;
+  const std::string cause =
+      err == ECONNREFUSED
+          ? "the receiver no longer listens: its process has ended, or has given up. Fix: look for "
+            "the reason in its log; if it still runs, "
+          : "a firewall drops the connection, or the receiver's interface cannot be reached from "
+            "here. Fix: ";
+  return cause + kAllowTcp;
 }
 
 }  // namespace
 
-Connector::Connector(std::shared_ptr<const TransportOptions> options, Watcher* watcher,
-                     HandshakeRegistry& handshakes)
-    : options_(std::move(options)),
-      watcher_(watcher),
-      handshake_(handshakes, {[this] {
-                                channel_ = FrameChannel();
-                                probe_ = FrameChannel();
-                                return std::shared_ptr<void>(std::move(comm_));
-                              },
-                              [this] { return is_receiver_gone(); },
-                              [this](const HcaContext* hca) {
-                                return comm_ != nullptr && comm_->give_up_standby(hca);
-                              }}) {}
+Connector::Connector(HandshakeContext context, const sockaddr_storage& to,
+                     const wire::Secret& secret, std::unique_ptr<SendComm> comm)
+    : context_(std::move(context)),
+      to_(to),
+      secret_(secret),
+      likely_cause_(cause_of(0, /*connected=*/false)),
+      comm_(std::move(comm)),
+      handshake_(*context_.handshakes, {[this] {
+                                          channel_ = FrameChannel();
+                                          probe_ = FrameChannel();
+                                          return std::shared_ptr<void>(std::move(comm_));
+                                        },
+                                        [this] { return is_receiver_gone(); },
+                                        [this](const HcaContext* hca) {
+                                          return comm_ != nullptr && comm_->give_up_standby(hca);
+                                        }}) {}
 
-Result<std::unique_ptr<Connector>> Connector::create(const EndRails& rails,
-                                                     const wire::Handle& handle,
-                                                     HandshakeOptions options, Watcher* watcher,
-                                                     HandshakeRegistry& handshakes) {
+Result<std::unique_ptr<Connector>> Connector::create(HandshakeContext context,
+                                                     const EndRails& rails,
+                                                     const wire::Handle& handle) {
   Result<sockaddr_storage> to = read_address(handle);
   if (!to) return forward_error(to);
-  set_local_scope(&*to, options.transport->interface_name, options.transport->bind_address);
-  std::unique_ptr<Connector> connector(
-      new Connector(std::move(options.transport), watcher, handshakes));
-  connector->to_ = *to;
-  connector->secret_ = handle.secret;
-  auto call = connector->handshake_.begin_call("connect");
-  if (!call) return forward_error(call);
+  set_local_scope(&*to, context.options->interface_name, context.options->bind_address);
   Result<std::unique_ptr<SendComm>> comm =
-      SendComm::create(rails, std::move(options.connection), watcher,
+      SendComm::create(rails, context.connection, context.watcher,
                        ListenerRails{handle.active_rails, handle.standby_rails});
   if (!comm) return forward_error(comm);
-  connector->comm_ = std::move(*comm);
-  Result<bool> begun = connector->channel_.connect(*to, connector->options_->bind_address);
-  if (!begun) begun = connector->plan_retry(std::move(begun.error()));
-  if (!begun) return forward_error(begun);
-  return connector;
+  return std::unique_ptr<Connector>(
+      new Connector(std::move(context), *to, handle.secret, std::move(*comm)));
 }
 
-// Where the connection has ended, the next call would connect again. That is in
-// vain where nobody listens any more, as in is_worth_retrying(); to find that out takes two calls.
+// Where the connection has ended, the next call would connect again. That is in vain where nobody
+// listens any more, as in plan_retry(); to find that out takes two calls.
 bool Connector::is_receiver_gone() {
   const bool has_ended = !channel_.valid() || channel_.has_ended();
-  if (furthest_ <= State::kConnecting || !has_ended) return false;
-  const Result<bool> connected = probe_.connect(to_, options_->bind_address);
+  if (furthest_ == State::kConnecting || !has_ended) return false;
+  const Result<bool> connected = probe_.connect(to_, context_.options->bind_address);
   return !connected && connected.error().sys_errno == ECONNREFUSED;
 }
 
 Result<std::unique_ptr<SendComm>> Connector::step() {
   auto call = handshake_.begin_call("connect");
   if (!call) return forward_error(call);
-  while (!done_) {
+  while (state_ != State::kEnded) {
     Result<bool> moved = advance();
     if (!moved) moved = plan_retry(std::move(moved.error()));
     if (!moved) {
@@ -111,68 +101,53 @@ Result<bool> Connector::advance() {
       return connect_queue_pairs();
     case State::kSendingReady:
       return send_ready();
+    case State::kEnded:
+      break;
   }
-  return fail(Code::kInternal, "unknown handshake state");
+  return fail(Code::kInternal, "the handshake has ended");
 }
 
 // When a large job starts, thousands of senders connect at once and a listener's queue may
-// overflow; NCCL tries again after the same errors (src/os/linux.cc, socketConnectCheck). A
-// connection that breaks later may have been dropped by a listener that many connect to, by the
-// network, or by a proxy between the ends. But where nobody listens any more after a hello was
-// sent, nobody will: another process would listen on another port, with another secret.
-bool Connector::is_worth_retrying(const Error& error) const {
-  if (refused_ || error.code != Code::kRemote) return false;
-  const bool was_connected = furthest_ > State::kConnecting;
-  switch (error.sys_errno) {
-    case ECONNREFUSED:
-      return !was_connected;
-    case ETIMEDOUT:
-    case EHOSTUNREACH:
-    case ECONNRESET:
-      return true;
-    default:
-      return was_connected;
-  }
-}
-
+// overflow. A connection that breaks later may have been dropped by a listener that many connect
+// to, by the network, or by a proxy between the ends. But where nobody listens any more after a
+// hello was sent, nobody will: another process would listen on another port, with another secret.
 Result<bool> Connector::plan_retry(Error error) {
-  const bool again = is_worth_retrying(error);
-  const bool gone = error.sys_errno == ECONNREFUSED;
-  if (again || gone) likely_cause_ = cause_of(error, state_ > State::kConnecting);
-  if (!again || retries_ >= options_->connect_retries) {
-    if (again && retries_ > 0) {
-      error.text += "; gave up after " + std::to_string(retries_) + " retries";
-    }
-    if (again || gone) error.text += "; likely cause: " + likely_cause_;
+  if (error.code != Code::kRemote || state_ == State::kEnded) {
+    return tl::unexpected<Error>(std::move(error));
+  }
+  likely_cause_ = cause_of(error.sys_errno, state_ > State::kConnecting);
+  const bool gone = error.sys_errno == ECONNREFUSED && furthest_ > State::kConnecting;
+  if (gone || retries_ >= context_.options->connect_retries) {
+    if (retries_ > 0) error.text += "; gave up after " + std::to_string(retries_) + " retries";
+    error.text += "; likely cause: " + likely_cause_;
     return tl::unexpected<Error>(std::move(error));
   }
   ++retries_;
-  watcher_->process_counters().count_retries(Retry::kConnect, 1);
+  context_.watcher->process_counters().count_retries(Retry::kConnect, 1);
   if (retries_ == kRetriesBeforeWarning) {
     const std::string to = to_string(to_);
     const std::string host = to.substr(0, to.rfind(':'));  // each connection has another port
-    watcher_->failures().warn_once("handshake with " + host + likely_cause_,
-                                   "handshake with " + to + ": " + error.text +
-                                       "; connecting again. Likely cause: " + likely_cause_);
+    context_.watcher->failures().warn_once(
+        "handshake with " + host + likely_cause_,
+        "handshake with " + to + ": " + error.text +
+            "; connecting again. Likely cause: " + likely_cause_);
   }
   last_error_ = std::move(error.text);
   channel_ = FrameChannel();
-  retry_at_ = handshake_.now() + retries_ * options_->connect_retry_pause;
+  retry_at_ = handshake_.now() + retries_ * context_.options->connect_retry_pause;
   state_ = State::kConnecting;
   return false;
 }
 
 Result<bool> Connector::make_connection() {
   if (handshake_.now() < retry_at_) return false;
-  Result<bool> connected = channel_.connect(to_, options_->bind_address);
+  Result<bool> connected = channel_.connect(to_, context_.options->bind_address);
   if (!connected || !*connected) return connected;
   Result<bool> prepared = comm_->prepare();
   if (!prepared || !*prepared) return prepared;
-  if (!hello_) {
-    hello_ = comm_->end_point(secret_);
-    hello_->seen_from = fingerprint_of_host(own_address(channel_.fd()));
-  }
-  channel_.queue(*hello_, wire::FrameKind::kHello);
+  wire::EndPoint hello = comm_->end_point(secret_);
+  hello.seen_from = fingerprint_of_host(own_address(channel_.fd()));
+  channel_.queue(hello, wire::FrameKind::kHello);
   state_ = State::kAwaitingReply;
   return true;
 }
@@ -184,7 +159,7 @@ Result<bool> Connector::await_reply() {
   if (!frame) return forward_error(frame);
   if (!frame->has_value()) return false;
   if ((*frame)->kind == wire::FrameKind::kRefuse) {
-    refused_ = true;
+    state_ = State::kEnded;
     return fail(Code::kRemote, "the receiver refuses the connection: " + (*frame)->text());
   }
   if ((*frame)->kind != wire::FrameKind::kReply) {
@@ -196,14 +171,31 @@ Result<bool> Connector::await_reply() {
     return fail(Code::kInternal, "the receiver does not know the handle's secret");
   }
   direct_ = receiver->seen_from == fingerprint_of(own_address(channel_.fd()));
-  if (std::exchange(replied_, true)) return on_connect_step(comm_->connect_step());
+  const bool is_first = furthest_ < State::kConnectingQueuePairs;
+  state_ = State::kConnectingQueuePairs;
+  if (!is_first) return true;
   retries_ = 0;
-  return on_connect_step(comm_->connect(*receiver));
+  Result<bool> begun = comm_->connect(*receiver);
+  if (!begun) return refuse(std::move(begun.error()));
+  return true;
 }
 
 Result<bool> Connector::connect_queue_pairs() {
   if (Status open = check_open(); !open) return forward_error(open);
-  return on_connect_step(comm_->connect_step());
+  Result<bool> connected = comm_->connect_step();
+  if (!connected) return refuse(std::move(connected.error()));
+  if (!*connected) return false;
+  const uint8_t direct = direct_ ? 1 : 0;
+  channel_.queue(wire::FrameKind::kReady, &direct, sizeof(direct));
+  state_ = State::kSendingReady;
+  return true;
+}
+
+tl::unexpected<Error> Connector::refuse(Error error) {
+  state_ = State::kEnded;
+  channel_.queue_text(wire::FrameKind::kRefuse, error.text);
+  (void)channel_.flush();
+  return tl::unexpected<Error>(std::move(error));
 }
 
 // The receiver waits for a short time only, and a kReady that it does not get is lost.
@@ -212,25 +204,10 @@ Status Connector::check_open() const {
   return fail(Code::kRemote, "the handshake socket was closed after the reply");
 }
 
-Result<bool> Connector::on_connect_step(Result<bool> connected) {
-  if (!connected) {
-    refused_ = true;
-    channel_.queue_text(wire::FrameKind::kRefuse, connected.error().text);
-    (void)channel_.flush();
-    return connected;
-  }
-  state_ = State::kConnectingQueuePairs;
-  if (!*connected) return false;
-  const uint8_t direct = direct_ ? 1 : 0;
-  channel_.queue(wire::FrameKind::kReady, &direct, sizeof(direct));
-  state_ = State::kSendingReady;
-  return true;
-}
-
 Result<bool> Connector::send_ready() {
   if (Status open = check_open(); !open) return forward_error(open);
   Result<bool> sent = channel_.flush();
-  done_ = sent && *sent;
+  if (sent && *sent) state_ = State::kEnded;
   return sent;
 }
 
@@ -242,7 +219,7 @@ void Connector::note_progress() {
 }
 
 std::string Connector::text_of_stall(long long seconds) const {
-  std::string text =
+  const std::string text =
       "connecting to " + to_string(to_) + ": no progress for " + std::to_string(seconds) + " s; ";
   if (state_ > State::kAwaitingReply) {
     return text +
@@ -253,14 +230,12 @@ std::string Connector::text_of_stall(long long seconds) const {
     return text +
            "the hello is sent, no reply has come. Likely cause: the receiver's rank has not called "
            "accept, because it failed, hangs or waits for another rank. Fix: look at that rank's "
-           "log "
-           "and stack";
+           "log and stack";
   }
-  text += "there is no TCP connection from " + (options_->interface_name.empty()
-                                                    ? to_string(options_->bind_address)
-                                                    : options_->interface_name);
-  if (retries_ > 0) text += " after " + std::to_string(retries_) + " retries (" + last_error_ + ")";
-  return text + ". Likely cause: " + (retries_ > 0 ? likely_cause_ : cause_of({}, false));
+  const std::string& name = context_.options->interface_name;
+  return text + "there is no TCP connection from " +
+         (name.empty() ? to_string(context_.options->bind_address) : name) +
+         (last_error_.empty() ? "" : " (" + last_error_ + ")") + ". Likely cause: " + likely_cause_;
 }
 
 }  // namespace gdr::transport

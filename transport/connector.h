@@ -2,28 +2,24 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "transport/data/send_comm.h"
 #include "transport/handshakes.h"
-#include "transport/options.h"
 #include "transport/wire/wire.h"
 
 namespace gdr::transport {
 
 // Connects to a listener, sends kHello, takes kReply and sends kReady (docs/wire-protocol.md). NCCL
 // calls connect again and again from a thread that has other connections to make, so that nothing
-// here may wait. Until kReady is sent, a connection that breaks is made anew and carries the same
-// hello: the listener drops pending peers where many connect, and answers as it has before.
+// here may wait. Until kReady is sent, a connection that breaks is made anew and carries the hello
+// of the same sender: the listener drops pending peers where many connect, and answers as it has
+// before.
 class Connector {
  public:
-  // Creates the comm's end of the connection on these rails and begins to connect to the address
-  // that the handle names.
-  static Result<std::unique_ptr<Connector>> create(const EndRails& rails,
-                                                   const wire::Handle& handle,
-                                                   HandshakeOptions options, Watcher* watcher,
-                                                   HandshakeRegistry& handshakes);
+  // Creates the comm's end of a connection on these rails to the address that the handle names.
+  static Result<std::unique_ptr<Connector>> create(HandshakeContext context, const EndRails& rails,
+                                                   const wire::Handle& handle);
 
   // Does what can be done without waiting. Returns the connected comm, or null: call again. An
   // error is final.
@@ -35,12 +31,11 @@ class Connector {
     kAwaitingReply,         // the hello is queued, and sent as the socket takes it
     kConnectingQueuePairs,  // the peer's address is not resolved yet
     kSendingReady,
+    kEnded,  // kReady is sent, or one of the ends has refused
   };
 
-  Connector(std::shared_ptr<const TransportOptions> options, Watcher* watcher,
-            HandshakeRegistry& handshakes);
-  // What follows a step of connecting the QPs.
-  Result<bool> on_connect_step(Result<bool> connected);
+  Connector(HandshakeContext context, const sockaddr_storage& to, const wire::Secret& secret,
+            std::unique_ptr<SendComm> comm);
   // Runs the current state's function below. Each returns true when its state is done and state_
   // has moved on, false when it has to wait.
   Result<bool> advance();
@@ -48,20 +43,19 @@ class Connector {
   Result<bool> await_reply();
   Result<bool> connect_queue_pairs();
   Result<bool> send_ready();
+  tl::unexpected<Error> refuse(Error error);
   bool is_receiver_gone();
   Status check_open() const;
   // Plans to connect again after that error, or returns it where that is of no use.
   Result<bool> plan_retry(Error error);
-  bool is_worth_retrying(const Error& error) const;
   void note_progress();
   std::string text_of_stall(long long seconds) const;
 
+  const HandshakeContext context_;
+  const sockaddr_storage to_;
+  const wire::Secret secret_;  // of the handle
   State state_ = State::kConnecting;
   State furthest_ = State::kConnecting;  // that was reached so far
-  std::shared_ptr<const TransportOptions> options_;
-  Watcher* watcher_;
-  sockaddr_storage to_{};
-  wire::Secret secret_{};  // of the handle
   int retries_ = 0;
   Clock::time_point retry_at_{};
   std::string last_error_;    // that led to a retry
@@ -69,11 +63,7 @@ class Connector {
   FrameChannel channel_;
   FrameChannel probe_;  // of is_receiver_gone()
   std::unique_ptr<SendComm> comm_;
-  std::optional<wire::EndPoint> hello_;  // the receiver knows this sender by every byte of it
-  bool replied_ = false;                 // the QPs are being connected, or are
-  bool refused_ = false;                 // by the receiver, or here
-  bool direct_ = false;                  // ReopenTarget::direct
-  bool done_ = false;
+  bool direct_ = false;  // ReopenTarget::direct
   Handshake handshake_;  // destroyed first
 };
 

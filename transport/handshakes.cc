@@ -52,7 +52,7 @@ Room HandshakeRegistry::give_way(const HcaContext* hca) {
   Room room = Room::kNone;
   for (Handshake* handshake : all_) {
     const Handshake::Owner& owner = handshake->owner_;
-    if (owner.give_up_standby == nullptr || handshake->mutex_.is_held_here()) continue;
+    if (owner.give_up_standby == nullptr) continue;
     const std::unique_lock call(handshake->mutex_, std::try_to_lock);
     if (!call.owns_lock()) {
       room = Room::kAwaited;
@@ -69,7 +69,7 @@ Handshake::Handshake(HandshakeRegistry& all, Owner owner) : all_(all), owner_(st
 
 Handshake::~Handshake() { all_.remove(this); }
 
-Result<std::unique_lock<Handshake::Mutex>> Handshake::begin_call(const char* call) {
+Result<std::unique_lock<std::recursive_mutex>> Handshake::begin_call(const char* call) {
   std::unique_lock lock(mutex_);
   if (expired_) {
     const std::string why = peer_gone_ ? "its peer was gone"

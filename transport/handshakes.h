@@ -2,7 +2,6 @@
 // end of those that NCCL abandons.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -10,12 +9,13 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/result.h"
+#include "transport/device/hca.h"
 #include "transport/link/episodes.h"
+#include "transport/options.h"
 
 namespace gdr::transport {
 
@@ -25,9 +25,18 @@ inline constexpr char kAllowTcp[] =
     "NCCL_SOCKET_IFNAME, alike on all nodes";
 
 class Handshake;
-class HcaContext;
+class HandshakeRegistry;
 class Watcher;
 enum class Room : uint8_t;
+
+// What a listener and a connector use. All of it outlives them.
+struct HandshakeContext {
+  const std::vector<Device>* devices;
+  std::shared_ptr<const TransportOptions> options;
+  std::shared_ptr<const ConnectionOptions> connection;  // of the communicator
+  Watcher* watcher;
+  HandshakeRegistry* handshakes;
+};
 
 // All handshakes of a Transport. Thread-safe.
 class HandshakeRegistry {
@@ -43,8 +52,8 @@ class HandshakeRegistry {
   // When NCCL aborts, it neither calls connect() again nor closes a listener that it still accepts
   // on (src/transport/net.cc, recvProxyFree).
   void free_abandoned();
-  // Destroys the QP of a standby pair, on that HCA or on any, of a handshake that is under way. Not
-  // of the one that this thread is in; kAwaited where one is in a call of another thread.
+  // Destroys the QP of a standby pair, on that HCA or on any, of a handshake that is under way;
+  // kAwaited where one is in a call of another thread.
   Room give_way(const HcaContext* hca);
 
   Episodes episodes;
@@ -73,30 +82,9 @@ class Handshake {
     // Whether the peer is gone and cannot come back; null: unknown.
     std::function<bool()> is_peer_gone = nullptr;
     // Destroys the QP of a standby pair, as HandshakeRegistry::give_way(). Returns whether there
-    // was one; null: there never is.
+    // was one; null: there never is. It may run within a call of NCCL's in the same thread, which
+    // lacks something for a comm that it makes.
     std::function<bool(const HcaContext* hca)> give_up_standby = nullptr;
-  };
-  // One that knows whether this thread holds it.
-  class Mutex {
-   public:
-    void lock() {
-      mutex_.lock();
-      holder_ = std::this_thread::get_id();
-    }
-    bool try_lock() {
-      const bool locked = mutex_.try_lock();
-      if (locked) holder_ = std::this_thread::get_id();
-      return locked;
-    }
-    void unlock() {
-      holder_ = std::thread::id();
-      mutex_.unlock();
-    }
-    bool is_held_here() const { return holder_ == std::this_thread::get_id(); }
-
-   private:
-    std::mutex mutex_;
-    std::atomic<std::thread::id> holder_{};
   };
   Handshake(HandshakeRegistry& all, Owner owner);
   ~Handshake();
@@ -104,11 +92,10 @@ class Handshake {
   Handshake& operator=(const Handshake&) = delete;
 
   Clock::time_point now() const { return all_.now(); }
-  HandshakeRegistry& all() { return all_; }
 
   // Every call of NCCL's begins with it and holds the lock until it returns. An error where the
   // handshake had been abandoned: its resources are gone. call: "connect", for the text.
-  Result<std::unique_lock<Mutex>> begin_call(const char* call);
+  Result<std::unique_lock<std::recursive_mutex>> begin_call(const char* call);
   // The handshake has come further; a stall ends.
   void on_progress();
   // It is complete. A listener may be called again much later, for another sender.
@@ -125,7 +112,7 @@ class Handshake {
 
   HandshakeRegistry& all_;
   const Owner owner_;
-  Mutex mutex_;                                 // guards all that follows, and what the owner holds
+  std::recursive_mutex mutex_;                  // guards all that follows, and what the owner holds
   std::optional<Clock::time_point> last_call_;  // none: no call is expected
   std::optional<Clock::time_point> suspected_;  // that NCCL has abandoned it, since then
   bool expired_ = false;

@@ -5,7 +5,6 @@
 
 #include <chrono>
 #include <cstddef>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -46,12 +45,6 @@ struct TransportOptions {
 struct RailChoice {
   std::vector<size_t> active;  // not empty
   std::vector<size_t> standby;
-};
-
-// What one handshake needs of them.
-struct HandshakeOptions {
-  std::shared_ptr<const TransportOptions> transport;
-  std::shared_ptr<const ConnectionOptions> connection;  // of the communicator
 };
 
 }  // namespace gdr::transport

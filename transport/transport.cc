@@ -67,16 +67,14 @@ TransportStats Transport::stats() const {
   return stats;
 }
 
-Transport::SharedConnectionOptions Transport::or_own(SharedConnectionOptions connection) const {
-  return connection != nullptr ? std::move(connection)
-                               : SharedConnectionOptions(options_, &options_->connection);
+HandshakeContext Transport::context(SharedConnectionOptions connection) const {
+  if (connection == nullptr) connection = {options_, &options_->connection};
+  return {&devices_, options_, std::move(connection), watcher_.get(), handshakes_.get()};
 }
 
 Result<std::unique_ptr<Listener>> Transport::listen(const RailChoice& rails,
                                                     SharedConnectionOptions connection) {
-  return Listener::create(devices_, rails,
-                          HandshakeOptions{options_, or_own(std::move(connection))}, watcher_.get(),
-                          *handshakes_);
+  return Listener::create(context(std::move(connection)), rails);
 }
 
 Result<std::unique_ptr<SendComm>> Transport::connect(const RailChoice& rails, wire::Handle* handle,
@@ -101,8 +99,7 @@ Result<Connector*> Transport::find_or_start(const RailChoice& rails, wire::Handl
   if (Status status = check_handle(*handle); !status) return forward_error(status);
   const std::span<const wire::Gid> gids(handle->gids.data(), handle->gid_count);
   Result<std::unique_ptr<Connector>> started = Connector::create(
-      choose_rails(devices_, rails, gids, *options_), *handle,
-      HandshakeOptions{options_, or_own(std::move(connection))}, watcher_.get(), *handshakes_);
+      context(std::move(connection)), choose_rails(devices_, rails, gids, *options_), *handle);
   if (!started) return forward_error(started);
   Connector* connector = started->get();
   std::lock_guard lock(mutex_);

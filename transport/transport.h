@@ -63,7 +63,7 @@ class Transport {
   Transport() = default;
   Result<Connector*> find_or_start(const RailChoice& rails, wire::Handle* handle,
                                    SharedConnectionOptions connection);
-  SharedConnectionOptions or_own(SharedConnectionOptions connection) const;
+  HandshakeContext context(SharedConnectionOptions connection) const;
 
   std::shared_ptr<const TransportOptions> options_;
   std::vector<Device> devices_;

@@ -9,7 +9,6 @@
 #include "transport/wire/tcp.h"
 
 namespace gdr::transport {
-namespace {
 
 // An end that does not open the socket asks only where nothing but the peer's host answers.
 ReopenTarget reopen_target(const ConnectionEnd& end, const FrameChannel& channel, bool direct) {
@@ -23,6 +22,8 @@ ReopenTarget reopen_target(const ConnectionEnd& end, const FrameChannel& channel
   if (target.to.ss_family != AF_UNSPEC) set_port(&target.to, end.peer.tcp_port);
   return target;
 }
+
+namespace {
 
 std::string text_of(const RailName& rail) { return rail.hca + ":" + std::to_string(rail.port); }
 

@@ -24,16 +24,15 @@ struct HandshakeBed : Fabric {
   void skip(std::chrono::milliseconds duration) { time = time.load() + duration; }
 
   Result<std::unique_ptr<Listener>> make_listener() {
-    return Listener::create(receiver_devices, RailChoice{{0}, {}}, handshake_options(),
-                            watcher.get(), handshakes);
+    return Listener::create(context(), RailChoice{{0}, {}});
   }
   Result<std::unique_ptr<Connector>> make_connector(const wire::Handle& handle) {
-    return Connector::create(EndRails{{sender_device}, {}}, handle, handshake_options(),
-                             watcher.get(), handshakes);
+    return Connector::create(context(), EndRails{{sender_device}, {}}, handle);
   }
 
-  HandshakeOptions handshake_options() const {
-    return {shared(options), shared(options.connection)};
+  HandshakeContext context() {
+    return {&receiver_devices, shared(options), shared(options.connection), watcher.get(),
+            &handshakes};
   }
 
   std::vector<Device> receiver_devices{receiver_device};

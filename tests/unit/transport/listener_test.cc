@@ -129,11 +129,16 @@ TEST_F(ListenerPeer, ImpossibleCountsInTheHello_AreRefused) {
 }
 
 TEST_F(ListenerPeer, SenderDroppedInAScan_ComesBackAndIsServed) {
-  auto connector = bed.make_connector(handle).value();  // it has not sent its hello yet
+  bed.verbs.fail_call(Call::kModifyToInit, ETIMEDOUT);  // the hello waits
+  auto connector = bed.make_connector(handle).value();
+  ASSERT_EQ(connector->step().value(), nullptr);
   std::vector<UniqueFd> scan;
   for (int i = 0; i < 200; ++i) scan.push_back(connect_raw(handle));
   ASSERT_EQ(listener->accept().value(), nullptr);
-  for (int i = 0; i < 100; ++i) ASSERT_EQ(connector->step().value(), nullptr);
+  ASSERT_TRUE(wait_for([&] {
+    EXPECT_EQ(connector->step().value(), nullptr);
+    return bed.watcher->process_counters().read().retries[static_cast<size_t>(Retry::kConnect)] > 0;
+  }));
   bed.skip(bed.options.connect_retry_pause);
   BothEnds both(*connector, *listener);
   ASSERT_TRUE(both.receiver && both.sender);
@@ -195,7 +200,7 @@ TEST(ListenerWithoutItsSender, ConnectionBreaksOrEnds_IsAnErrorAfterAMinute) {
 // At the port where the sender's process takes kReopen. Where something between the ends replaces
 // addresses, that may be what refuses.
 TEST(ListenerWithoutItsSender, ProcessIsGone_IsAnErrorWithinTwoSecondsIfItsHostRefuses) {
-  for (const auto [direct, resets] : {std::pair(true, false), {true, true}, {false, false}}) {
+  for (const auto& [direct, resets] : {std::pair(true, false), {true, true}, {false, false}}) {
     TransportOptions options = test_options();
     options.connection.qps_per_connection = 8;
     ListenerBed peer(options, /*roce=*/true);
