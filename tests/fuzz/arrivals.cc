@@ -122,7 +122,7 @@ struct ReceiverRun : CommRun {
   void flush() {
     const auto buffer = to.receive(64);
     Request* request = nullptr;
-    if (flushes.size() < transport::ReceiveComm::kFlushes) {
+    if (flushes.size() < transport::Flushes::kRequests) {
       note(receiver.iflush(&buffer, 1, &request));
     }
     if (request != nullptr) flushes.push_back(request);

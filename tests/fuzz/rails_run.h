@@ -90,7 +90,7 @@ struct RailsRun {
   void flush() {
     const transport::ReceiveBuffer buffer{to.data.get(), kRoom, 0, to.memory.get()};
     Request* request = nullptr;
-    if (flushes_.size() < transport::ReceiveComm::kFlushes) {
+    if (flushes_.size() < transport::Flushes::kRequests) {
       note(pair.receiver->iflush(&buffer, 1, &request), false);
     }
     if (request != nullptr) flushes_.push_back(request);

@@ -170,14 +170,12 @@ void ConnectionSetUp::note_reached_ports() const {
   }
 }
 
-// A QP that belongs to no pair is that of a rail's flush, without which the rail is of no use.
 Status ConnectionSetUp::exclude_failed_pairs() {
   for (FailedQueuePair& failed : changes_.take_failed()) {
     for (uint32_t i = 0; i < end_.rails.pair_count(); ++i) {
       const QueuePair& pair = end_.rails.pair(i);
-      const bool concerned = failed.qp == pair.qp.get() || failed.rail == int(pair.rail);
-      if (!concerned) continue;
-      if (failed.rail < 0 && failed.error.sys_errno == ETIMEDOUT) {
+      if (failed.qp != pair.qp.get()) continue;
+      if (failed.error.sys_errno == ETIMEDOUT) {
         const auto [local, remote] = end_.ports_of(i);
         end_.watcher->unreachable_paths().add(local, remote, end_.options->now());
       }

@@ -27,11 +27,9 @@ class ConnectionSetUp {
   Status accept_peer(const wire::EndPoint& peer);
   // Begins to connect all QPs to the peer that accept_peer took, with ConnectionEnd::service.
   void begin_connecting();
-  // The changes of state that this end's QPs have yet to make: to INIT, those of
-  // begin_connecting(), and what the owner adds.
-  StateChanges& state_changes() { return changes_; }
-  // Makes them as far as that is possible without waiting. Returns whether all are made; false:
-  // call again.
+  // Makes the changes of state that this end's QPs have yet to make, to INIT and those of
+  // begin_connecting(), as far as that is possible without waiting. Returns whether all are made;
+  // false: call again.
   Result<bool> change_states();
   // Sender, with all QPs in INIT: asks the HCAs for the ECE options that the hello then offers.
   void query_ece_offers();

@@ -1,83 +1,245 @@
 #include "transport/data/flush.h"
 
-#include <cstdlib>
+#include <algorithm>
+#include <cerrno>
 #include <utility>
+
+#include "base/log.h"
+#include "transport/pairs/work_id.h"
+#include "transport/recovery/recovery_rules.h"
 
 namespace gdr::transport {
 
-Result<Flush> Flush::create(const RailEnd& end, uint32_t rail, int depth) {
-  Flush flush(rail, depth);
-  if (Status made = flush.make(end); !made) return forward_error(made);
-  return flush;
+Status Flushes::add_rail(uint32_t index, bool stands_by) {
+  Rail rail{.index = index};
+  if (!stands_by) {
+    if (Status made = make(rail); !made) return made;
+    (void)connect(rail, connection_.rails()[index].address());
+  }
+  rails_.push_back(std::move(rail));
+  return {};
 }
 
-Status Flush::make(const RailEnd& end) {
-  const HcaContext& hca = *end.device().hca;
+Status Flushes::make(Rail& rail) const {
+  const RailEnd& end = connection_.rails()[rail.index];
   Pages<uint64_t> target = map_pages<uint64_t>(sizeof(uint64_t));
-  Result<verbs::UniqueMr> mr = register_block(hca, target.get(), sizeof(uint64_t));
+  Result<verbs::UniqueMr> mr = register_block(*end.device().hca, target.get(), sizeof(uint64_t));
   if (!mr) return forward_error(mr);
-  Result<QueuePair> pair = create_queue_pair(end.device(), end.cq(), QueueDepths{depth_, 1, 0});
+  Result<QueuePair> pair = create_queue_pair(end.device(), end.cq(), QueueDepths{kRequests, 1, 0});
   if (!pair) return forward_error(pair);
-  pair->rail = rail();
-  pair_ = std::move(*pair);
-  target_mr_ = std::move(*mr);
-  target_ = std::move(target);
+  rail.qp = std::move(pair->qp);
+  rail.target_mr = std::move(*mr);
+  rail.target = std::move(target);
   return {};
 }
 
-std::array<StateChange, 3> Flush::changes_to_ready(const RailEnd& end,
-                                                   const wire::RailAddress& address,
-                                                   ServiceClass service,
-                                                   const ConnectionOptions& options) const {
-  ibv_qp* qp = pair_.qp.get();
+// Connects the QP, in any state, to itself. It is in the class of the data.
+Status Flushes::connect(Rail& rail, const wire::RailAddress& address) const {
+  const Device& device = connection_.rails()[rail.index].device();
+  const ConnectionOptions& options = connection_.options();
+  const ServiceClass service{connection_.peer().service_level, connection_.peer().traffic_class};
+  ibv_qp* qp = rail.qp.get();
   const QueuePairPath to_itself{&address, &address, qp->qp_num, 0, 0, service};
-  return {to_init(end.device(), qp, options), to_ready_to_receive(end.device(), qp, to_itself),
-          to_ready_to_send(end.device(), qp, to_itself, options)};
-}
-
-void Flush::connect(const RailEnd& end, ServiceClass service, const ConnectionOptions& options,
-                    bool optional, StateChanges* changes) const {
-  for (StateChange& change : changes_to_ready(end, end.address(), service, options)) {
-    change.optional = optional;
-    change.rail = static_cast<int>(pair_.rail);
-    changes->add(std::move(change));
+  for (const StateChange& change :
+       {to_plain_state(device, qp, IBV_QPS_RESET), to_init(device, qp, options),
+        to_ready_to_receive(device, qp, to_itself),
+        to_ready_to_send(device, qp, to_itself, options)}) {
+    if (Status changed = make_now(change); !changed) return changed;
   }
-}
-
-Status Flush::reconnect(const RailEnd& end, ServiceClass service,
-                        const ConnectionOptions& options) {
-  if (pair_.qp == nullptr) {
-    if (Status made = make(end); !made) return made;
-  }
-  Result<wire::RailAddress> address = end.present_address(options);
-  if (!address) return forward_error(address);
-  ibv_qp_attr reset{};
-  reset.qp_state = IBV_QPS_RESET;
-  const int err = end.device().hca->api().modify_qp(pair_.qp.get(), &reset, IBV_QP_STATE);
-  if (err != 0) return fail_errno(Code::kSystem, "moving it to RESET failed", std::abs(err));
-  StateChanges made;
-  for (StateChange& change : changes_to_ready(end, *address, service, options)) {
-    made.add(std::move(change));
-  }
-  ConnectionOptions at_once = options;
-  at_once.modify_retries = 0;  // so that each change is made, or has failed
-  Result<bool> connected = made.step(at_once);
-  if (!connected) return forward_error(connected);
+  rail.in_error = false;
   return {};
 }
 
-int Flush::post(const void* address, const MemoryHandle& memory, uint64_t wr_id) {
-  ibv_sge sge{reinterpret_cast<uint64_t>(target_.get()), 1, target_mr_->lkey};
+// Connects the QP by the rail's present address, and makes one that does not exist yet.
+Status Flushes::connect_again(Rail& rail) const {
+  if (rail.qp == nullptr) {
+    if (Status made = make(rail); !made) return made;
+  }
+  Result<wire::RailAddress> address =
+      connection_.rails()[rail.index].present_address(connection_.options());
+  if (!address) return forward_error(address);
+  return connect(rail, *address);
+}
+
+Flushes::Rail* Flushes::find(uint32_t rail) {
+  const auto found = std::ranges::find(rails_, rail, &Rail::index);
+  return found == rails_.end() ? nullptr : &*found;
+}
+
+// While a read over a rail is outstanding, a later flush reads over it as well: it must not be
+// complete before the data that the first one orders.
+bool Flushes::post(const void* address, const MemoryHandle& memory, Request** request) {
+  if (rails_.empty()) [[unlikely]]
+    return fail_without_rails();
+  Request* taken = requests_.take();
+  if (taken == nullptr) [[unlikely]]
+    return fail_too_many();
+  taken->bytes[0] = 0;
+  taken->pending = 1;
+  taken->data = address;
+  taken->memory = &memory;
+  connection_.link().count_posted();
+  const size_t index = requests_.index_of(*taken);
+  outstanding_[index] = {taken, 0};
+  for (Rail& rail : rails_) {
+    const bool needed = rail.reads > 0 || (unread_ >> rail.index & 1) != 0;
+    if (needed && may_read(rail, *taken)) (void)read(rail, index);
+  }
+  if (outstanding_[index].rails == 0) read_over_any(index);
+  if (connection_.failed() && !connection_.may_finish_local_work()) return false;
+  *request = taken;
+  return true;
+}
+
+// No data has come over a rail on which the memory has no key: the rail was given up before it was
+// registered. Both ends may still have to agree on the loss.
+bool Flushes::may_read(const Rail& rail, const Request& flush) const {
+  const MemoryHandle::RailKeys keys = flush.memory->keys[rail.index];
+  return !rail.is_lost && (keys.lkey != 0 || keys.rkey != 0);
+}
+
+// Posts a read over the rail. Where that fails, the rail is lost, which has posted it again over
+// another one.
+//
+// Data comes over the rail, so that its port works: the GID may move between the look at its index
+// and the change to RTR, as the addresses of an interface return one by one. So a second attempt to
+// connect is made before the rail is given up for that.
+bool Flushes::read(Rail& rail, size_t index) {
+  Outstanding& flush = outstanding_[index];
+  if ((flush.rails >> rail.index & 1) != 0) return true;  // instead of a lost one
+  flush.rails |= 1u << rail.index;
+  int err = ENOTCONN;
+  if (rail.in_error && connection_.recovery()->standby().keep_queue(rail.index)) {
+    const RailEnd& end = connection_.rails()[rail.index];
+    Status connected = connect_again(rail);
+    if (!connected) {
+      (void)connection_.end().room.make_room(end.device(), connected.error(), /*waits=*/false);
+      connected = connect_again(rail);
+    }
+    if (!connected) {
+      GDR_INFO(log::kNet, "%s: the QP that flushes what comes over %s cannot be connected: %s",
+               connection_.text().c_str(), to_string(end.device()).c_str(),
+               connected.error().text.c_str());
+    }
+  }
+  if (!rail.in_error) err = post_read(rail, index);
+  if (err == 0) {
+    ++rail.reads;
+    unread_ &= ~(1u << rail.index);
+    return true;
+  }
+  if (fails_everywhere(flush)) {
+    connection_.fail_verbs("flushing received data to GPU memory over any rail", err);
+  } else {
+    lose(rail, IBV_WC_GENERAL_ERR);
+  }
+  return false;
+}
+
+// Reads one byte of what the flush is about. Returns an errno value; 0 is success.
+int Flushes::post_read(const Rail& rail, size_t index) {
+  const Request& flush = *outstanding_[index].request;
+  ibv_sge sge{reinterpret_cast<uint64_t>(rail.target.get()), 1, rail.target_mr->lkey};
   ibv_send_wr wr{};
-  wr.wr_id = wr_id;
+  wr.wr_id = encode(WorkId{WorkKind::kFlush, rail.index, rail.epoch, static_cast<uint32_t>(index)});
   wr.sg_list = &sge;
   wr.num_sge = 1;
   wr.opcode = IBV_WR_RDMA_READ;
   wr.send_flags = IBV_SEND_SIGNALED;
-  wr.wr.rdma.remote_addr = reinterpret_cast<uint64_t>(address);
-  wr.wr.rdma.rkey = memory.keys[pair_.rail].rkey;
+  wr.wr.rdma.remote_addr = reinterpret_cast<uint64_t>(flush.data);
+  wr.wr.rdma.rkey = flush.memory->keys[rail.index].rkey;
   ibv_send_wr* bad = nullptr;
-  return ibv_post_send(pair_.qp.get(), &wr, &bad);
+  return ibv_post_send(rail.qp.get(), &wr, &bad);
+}
+
+// Without a live rail the flush waits. A connection of which all rails are lost goes on while one
+// of them is being tried again; else it has failed.
+void Flushes::read_over_any(size_t index) {
+  for (Rail& rail : rails_) {
+    if (may_read(rail, *outstanding_[index].request) && read(rail, index)) return;
+  }
+}
+
+void Flushes::on_read(const WorkId& id) {
+  Rail* rail = find(id.pair);
+  Outstanding& flush = outstanding_[id.ordinal];
+  if (!is_of_epoch(id, rail->epoch)) return;
+  --rail->reads;
+  if ((flush.rails >> id.pair & 1) == 0) return;
+  flush.rails &= ~(1u << id.pair);
+  if (flush.rails != 0) return;
+  std::exchange(flush.request, nullptr)->pending = 0;
+  connection_.link().count_completed();
+}
+
+// The HCA may have lost what is registered on a rail that was given up (StandbyPairs::give_way).
+void Flushes::on_failed_read(const ibv_wc& wc) {
+  const WorkId id = decode_work_id(wc.wr_id);
+  Rail* rail = find(id.pair);
+  if (!is_of_epoch(id, rail->epoch)) return;
+  const bool is_fatal = classify_failure(wc.status) == FailureClass::kConnectionLost &&
+                        !connection_.recovery()->is_given_up(id.pair);
+  if (is_fatal || fails_everywhere(outstanding_[id.ordinal])) {
+    connection_.fail_completion(wc);
+  } else {
+    lose(*rail, wc.status);
+  }
+}
+
+// Counts a failure.
+bool Flushes::fails_everywhere(Outstanding& flush) {
+  if (!connection_.end().recovers()) return true;
+  const auto now = connection_.options().now();
+  if (flush.failures++ == 0) flush.failing_since = now;
+  const FailedWork failed{.failures = flush.failures, .failing_for = now - flush.failing_since};
+  return fails_over_every_path(failed, rails_.size(), connection_.options());
+}
+
+void Flushes::lose(Rail& rail, ibv_wc_status status) {
+  connection_.recovery()->on_failed_flush(rail.index, status);
+  stop_rail(rail.index);
+}
+
+void Flushes::stop_rail(uint32_t index) {
+  Rail* rail = find(index);
+  if (rail == nullptr) return;
+  rail->is_lost = rail->in_error = true;
+  ++rail->epoch;  // so that late completions do not count
+  rail->reads = 0;
+  for (size_t i = 0; i < outstanding_.size(); ++i) {
+    Outstanding& flush = outstanding_[i];
+    if (flush.request == nullptr || (flush.rails >> index & 1) == 0) continue;
+    flush.rails &= ~(1u << index);
+    // A read over another rail ends behind what the lost one has written: the loss takes far longer
+    // than a write of the HCA. A second one would have the id of the first.
+    if (flush.rails == 0) read_over_any(i);
+  }
+}
+
+void Flushes::start_rail(uint32_t index) {
+  Rail* rail = find(index);
+  if (rail == nullptr) return;
+  rail->is_lost = false;
+  for (size_t i = 0; i < outstanding_.size(); ++i) {
+    const Outstanding& flush = outstanding_[i];
+    const bool waits = flush.request != nullptr && flush.rails == 0;
+    if (waits && may_read(*rail, *flush.request) && !read(*rail, i)) return;  // it is lost again
+  }
+}
+
+// A null request would mean that there is nothing to wait for.
+bool Flushes::fail_too_many() {
+  connection_.fail(Code::kInvalidUsage,
+                   "more than " + std::to_string(kRequests) + " flushes are outstanding");
+  return false;
+}
+
+bool Flushes::fail_without_rails() {
+  connection_.fail(Code::kInvalidUsage,
+                   "received data in GPU memory cannot be flushed: the HCA could register no GPU "
+                   "memory when the connection was made. Fix: load nvidia-peermem before the job "
+                   "starts");
+  return false;
 }
 
 }  // namespace gdr::transport

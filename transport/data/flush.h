@@ -1,4 +1,4 @@
-// The flush: a loopback RDMA read of received data.
+// The flushes of a connection: loopback RDMA reads of received data.
 //
 // A receiver's completion may reach the CPU before the data reaches the GPU, since both travel
 // different PCIe paths. PCIe orders a read behind earlier writes on the same path, so that once the
@@ -7,52 +7,89 @@
 #pragma once
 
 #include <array>
+#include <chrono>
+#include <cstdint>
+#include <vector>
 
+#include "transport/data/connection.h"
+#include "transport/data/request.h"
 #include "transport/memory/memory_handle.h"
 #include "transport/memory/registered_block.h"
-#include "transport/pairs/queue_pair.h"
-#include "transport/pairs/rail_end.h"
 
 namespace gdr::transport {
 
-// The flush of one rail.
-class Flush {
+// A read by one HCA orders the writes of that HCA alone, so that each rail that has carried data is
+// read over. A rail that is lost is not: its last write was posted long before both ends had agreed
+// on the loss, which takes far longer than a write over PCIe. One read over a rail that is left
+// then takes the place of its own.
+class Flushes {
  public:
-  // The flush of the rail with that index within the connection, for up to `depth` reads at a time.
-  // It has a QP once create() or reconnect() has made it.
-  Flush(uint32_t rail, int depth) : depth_(depth) { pair_.rail = rail; }
-  // The same with the QP. The completions of its reads arrive in the CQ of the rail `end`.
-  static Result<Flush> create(const RailEnd& end, uint32_t rail, int depth);
+  static constexpr int kRequests = 32;  // in flight
 
-  // Adds the changes of state that connect the QP to itself. `end` is the rail of create();
-  // optional: StateChange's.
-  void connect(const RailEnd& end, ServiceClass service, const ConnectionOptions& options,
-               bool optional, StateChanges* changes) const;
+  // Of a receiving comm, which outlives it.
+  explicit Flushes(Comm& comm)
+      : connection_(comm.connection()), requests_(&comm, RequestKind::kFlush) {}
 
-  // Connects a QP in any state again, at once, by the rail's present address, and makes one that
-  // does not exist yet. `end` is the rail of create().
-  Status reconnect(const RailEnd& end, ServiceClass service, const ConnectionOptions& options);
-  uint32_t rail() const { return pair_.rail; }
-  // Whether the QP came to RTS. It may have failed since.
-  bool was_connected() const { return pair_.qp != nullptr && pair_.qp->state == IBV_QPS_RTS; }
+  // Before the data path begins and once the peer is known: flushes read over the rail, whose HCA
+  // may register GPU memory. Its QP is created and connected to itself at once, or, if it stands
+  // by, when data has come over it. Returns what could not be created; one that could only not be
+  // connected is connected when it is first read over.
+  Status add_rail(uint32_t rail, bool stands_by);
 
-  // Reads one byte at `address`, which `memory` registers. Returns an errno value; 0 is success.
-  int post(const void* address, const MemoryHandle& memory, uint64_t wr_id);
-
-  ibv_qp* queue_pair() const { return pair_.qp.get(); }
-  // Nothing is read from here on. Idempotent.
-  void destroy_queue_pair() { pair_.qp.reset(); }
+  // Data has arrived over the rail.
+  void note_data(uint32_t rail) { unread_ |= 1u << rail; }
+  // Starts the reads of one flush of memory that `memory` registers. Without a rail to read over,
+  // start_rail() does that. Returns false when the connection has failed.
+  bool post(const void* address, const MemoryHandle& memory, Request** request);
+  // A read is complete.
+  void on_read(const WorkId& id);
+  // A read failed: so do the pairs of its rail. The connection fails where another rail would not
+  // help, or reads of the same flush fail again and again.
+  void on_failed_read(const ibv_wc& wc);
+  // No pair of the rail is left: its reads are posted again over another one, or wait for one.
+  void stop_rail(uint32_t rail);
+  // Data arrives over the rail again, or may: it is read over from here on, and so is what waits.
+  void start_rail(uint32_t rail);
+  bool is_any_outstanding() const { return !requests_.all_free(); }
+  // Takes back a request that is complete.
+  void give_back(Request* request) { requests_.give_back(request); }
 
  private:
-  Status make(const RailEnd& end);
-  std::array<StateChange, 3> changes_to_ready(const RailEnd& end, const wire::RailAddress& address,
-                                              ServiceClass service,
-                                              const ConnectionOptions& options) const;
+  struct Rail {
+    uint32_t index;
+    bool is_lost = false;
+    bool in_error = true;  // the QP has to be connected, or made
+    uint32_t epoch = 0;    // of the reads that count
+    uint32_t reads = 0;    // of this epoch that are outstanding
+    Pages<uint64_t> target{};
+    verbs::UniqueMr target_mr{};  // destroyed before target
+    verbs::UniqueQp qp{};         // destroyed before both
+  };
+  struct Outstanding {
+    Request* request;       // null: none. Its data is the address that is read
+    uint32_t rails;         // bit per rail that is being read over; 0: it waits for a rail
+    uint32_t failures = 0;  // reads of it
+    std::chrono::steady_clock::time_point failing_since{};
+  };
 
-  int depth_;
-  Pages<uint64_t> target_;
-  verbs::UniqueMr target_mr_;  // destroyed before target_
-  QueuePair pair_;             // destroyed before both
+  Rail* find(uint32_t rail);
+  Status make(Rail& rail) const;
+  Status connect(Rail& rail, const wire::RailAddress& address) const;
+  Status connect_again(Rail& rail) const;
+  bool may_read(const Rail& rail, const Request& flush) const;
+  bool read(Rail& rail, size_t index);
+  int post_read(const Rail& rail, size_t index);
+  void read_over_any(size_t index);
+  void lose(Rail& rail, ibv_wc_status status);
+  bool fails_everywhere(Outstanding& flush);
+  [[gnu::cold]] bool fail_without_rails();
+  [[gnu::cold]] bool fail_too_many();
+
+  Connection& connection_;
+  uint32_t unread_ = 0;  // bit per rail: data has arrived since the last read over it was posted
+  RequestPool<kRequests> requests_;
+  std::vector<Rail> rails_;
+  std::array<Outstanding, kRequests> outstanding_{};
 };
 
 }  // namespace gdr::transport

@@ -17,14 +17,8 @@ Result<std::unique_ptr<ReceiveComm>> ReceiveComm::create(
 
 void ReceiveComm::keep_link(FrameChannel channel, bool direct) {
   set_up_->keep_link(std::move(channel), direct);
-  spread_ = std::make_unique<SpreadReceives>(connection_, slots_, flushes_, set_up_->take_flushes(),
-                                             set_up_->of_sender());
+  spread_ = std::make_unique<SpreadReceives>(connection_, slots_, flushes_);
   set_up_.reset();
-}
-
-ReceiveComm::~ReceiveComm() {
-  connection_.close();
-  if (spread_ != nullptr) spread_->flushes().destroy_queue_pairs();
 }
 
 template <class Buffers>
@@ -99,32 +93,7 @@ bool ReceiveComm::iflush(const ReceiveBuffer* buffers, int count, Request** requ
   int last = count - 1;
   while (last >= 0 && !needs_flush(buffers[last])) --last;
   if (last < 0) return true;
-  SpreadFlushes& reads = spread_->flushes();
-  if (reads.empty()) [[unlikely]]
-    return fail_without_flush();
-  Request* taken = flushes_.take();
-  if (taken == nullptr) return fail_too_many_flushes();
-  taken->bytes[0] = 0;
-  connection_.link().count_posted();
-  const ReceiveBuffer& buffer = buffers[last];
-  if (!reads.post(taken, flushes_.index_of(*taken), buffer.data, *buffer.memory)) return false;
-  *request = taken;
-  return true;
-}
-
-// A null request would mean that there is nothing to wait for.
-bool ReceiveComm::fail_too_many_flushes() {
-  connection_.fail(Code::kInvalidUsage,
-                   "more than " + std::to_string(kFlushes) + " flushes are outstanding");
-  return false;
-}
-
-bool ReceiveComm::fail_without_flush() {
-  connection_.fail(Code::kInvalidUsage,
-                   "received data in GPU memory cannot be flushed: the HCA could register no GPU "
-                   "memory when the connection was made. Fix: load nvidia-peermem before the job "
-                   "starts");
-  return false;
+  return flushes_.post(buffers[last].data, *buffers[last].memory, request);
 }
 
 }  // namespace gdr::transport

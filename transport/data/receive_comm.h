@@ -7,6 +7,7 @@
 
 #include "transport/data/clear_to_send_writer.h"
 #include "transport/data/connection.h"
+#include "transport/data/flush.h"
 #include "transport/data/receive_set_up.h"
 #include "transport/data/receive_slots.h"
 #include "transport/data/request.h"
@@ -37,14 +38,13 @@ struct ReceiveArrays {
 class ReceiveComm : public Comm {
  public:
   static constexpr int kReceives = ReceiveSetUp::kReceives;  // grouped receives in flight
-  static constexpr int kFlushes = ReceiveSetUp::kFlushes;    // flushes in flight
 
   // Creates this end, for the pairs of the sender's kHello.
   static Result<std::unique_ptr<ReceiveComm>> create(
       const EndRails& rails, std::shared_ptr<const ConnectionOptions> options, Watcher* watcher,
       const wire::EndPoint& sender);
   // Closes the connection before anything that the peer may write to is deregistered.
-  ~ReceiveComm();
+  ~ReceiveComm() { connection_.close(); }
 
   // Returns the body of kReply.
   wire::EndPoint end_point(const wire::Secret& secret) const {
@@ -83,16 +83,14 @@ class ReceiveComm : public Comm {
   template <class Buffers>
   [[gnu::always_inline]] bool receive_into(const Buffers& buffers, int count, Request** request);
   [[gnu::cold]] bool wait_for_room();
-  [[gnu::cold]] bool fail_without_flush();
-  [[gnu::cold]] bool fail_too_many_flushes();
 
   // Behind what Connection::poll() reads: what the test of a receive reads beside that.
   RequestPool<kReceives> receives_{this, RequestKind::kReceive};
   ReceiveSlots slots_{connection_};
-  FlushRequests flushes_{this, RequestKind::kFlush};
+  Flushes flushes_{*this};
   std::unique_ptr<ReceiveSetUp> set_up_ =
-      std::make_unique<ReceiveSetUp>(connection_, slots_.tables());  // up to keep_link()
-  std::unique_ptr<SpreadReceives> spread_;                           // from then on
+      std::make_unique<ReceiveSetUp>(connection_, slots_.tables(), flushes_);  // up to keep_link()
+  std::unique_ptr<SpreadReceives> spread_;                                     // from then on
 };
 
 }  // namespace gdr::transport

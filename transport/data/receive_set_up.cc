@@ -10,7 +10,6 @@
 namespace gdr::transport {
 namespace {
 
-constexpr int kFlushes = ReceiveSetUp::kFlushes;
 // Each arriving chunk consumes one receive of its QP. A sender has kMostChunks on a QP at most, of
 // whichever messages. The two batches on top let refills be posted a batch at a time.
 constexpr int kRefill = RailSet::kReceiveBatch;
@@ -26,7 +25,7 @@ constexpr int kReceiveDepthOfOne = kSendRequests + kRefill;
 // mlx5 and rxe give a completion queue the next power of two above what is asked for (rdma-core's
 // mlx5_create_cq; the kernel's rxe_queue_init), so that one entry more would double it.
 static_assert(std::has_single_bit(unsigned{ClearToSendWriter::kQueueDepth + kReceiveDepthOfOne +
-                                           kFlushes + 1}));
+                                           Flushes::kRequests + 1}));
 
 // The module may have been loaded since the HCA was opened. Where sysfs does not say, it may be
 // there.
@@ -37,10 +36,6 @@ bool may_register_gpu_memory(const HcaContext& hca) {
 }
 
 }  // namespace
-
-ReceiveSetUp::~ReceiveSetUp() {
-  for (Flush& flush : flush_) flush.destroy_queue_pair();
-}
 
 Status ReceiveSetUp::make(const EndRails& rails, const wire::EndPoint& sender) {
   ConnectionEnd& end = connection_.end();
@@ -58,7 +53,7 @@ Status ReceiveSetUp::make(const EndRails& rails, const wire::EndPoint& sender) {
   RailSpec spec;
   spec.depths =
       QueueDepths{ClearToSendWriter::kQueueDepth, receives_each_, ClearToSendWriter::kInlineBytes};
-  spec.extra_completions = kFlushes;
+  spec.extra_completions = Flushes::kRequests;
   QueueDepths least = spec.depths;
   least.receive = kReceiveDepthOfOne;
   Result<RailTables> tables = set_up_.add_rails(rails, plan, &spec, least);
@@ -78,24 +73,17 @@ Status ReceiveSetUp::create_flushes() {
   for (uint32_t rail = 0; rail < rails.size(); ++rail) {
     if (!connection_.end().uses(rail) || !may_register_gpu_memory(*rails[rail].device().hca))
       continue;
-    if (connection_.end().stands_by(rail)) {
-      flush_.emplace_back(rail, kFlushes);  // its QP is made when data has come over the rail
-      continue;
+    const bool stands_by = connection_.end().stands_by(rail);
+    const Device& device = rails[rail].device();
+    Status added = flushes_.add_rail(rail, stands_by);
+    while (!added && (set_up_.give_up_standby(device, added.error()) ||
+                      connection_.end().room.make_room(device, added.error()))) {
+      added = flushes_.add_rail(rail, stands_by);
     }
-    Result<Flush> flush = Flush::create(rails[rail], rail, kFlushes);
-    while (!flush && (set_up_.give_up_standby(rails[rail].device(), flush.error()) ||
-                      connection_.end().room.make_room(rails[rail].device(), flush.error()))) {
-      flush = Flush::create(rails[rail], rail, kFlushes);
+    if (!added && connection_.end().recovers()) {
+      added = set_up_.excluded().exclude_rail(rail, added.error());
     }
-    if (!flush && connection_.end().recovers()) {
-      Status status = set_up_.excluded().exclude_rail(rail, flush.error());
-      if (!status) return status;
-      continue;
-    }
-    if (!flush) return forward_error(flush);
-    flush->connect(rails[rail], of_sender_, options, connection_.end().recovers(),
-                   &set_up_.state_changes());
-    flush_.push_back(std::move(*flush));
+    if (!added) return added;
   }
   return {};
 }
@@ -128,8 +116,7 @@ Status ReceiveSetUp::exclude_pairs_without_receives() {
 // only the sender knows of it.
 Result<bool> ReceiveSetUp::connect(const wire::EndPoint& sender) {
   if (Status status = set_up_.accept_peer(sender); !status) return forward_error(status);
-  of_sender_ = {sender.service_level, sender.traffic_class};
-  connection_.end().service = of_sender_;
+  connection_.end().service = {sender.service_level, sender.traffic_class};
   if (const auto& own = connection_.options().clear_to_send_traffic_class) {
     connection_.end().service.traffic_class = *own;
   }

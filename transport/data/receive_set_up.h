@@ -3,13 +3,11 @@
 
 #include <cerrno>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "transport/data/connection.h"
 #include "transport/data/connection_set_up.h"
 #include "transport/data/flush.h"
-#include "transport/data/spread_flushes.h"
 #include "transport/pairs/rail_tables.h"
 
 namespace gdr::transport {
@@ -17,14 +15,11 @@ namespace gdr::transport {
 // Ends when the comm's data path begins.
 class ReceiveSetUp {
  public:
-  static constexpr int kReceives = 32;                       // grouped receives in flight
-  static constexpr int kFlushes = SpreadFlushes::kRequests;  // flushes in flight
+  static constexpr int kReceives = 32;  // grouped receives in flight
 
-  // Both outlive it.
-  ReceiveSetUp(Connection& connection, RailTables& tables)
-      : connection_(connection), tables_(tables), set_up_(connection.end()) {}
-  // Destroys the QPs of the flushes that were not taken.
-  ~ReceiveSetUp();
+  // All outlive it.
+  ReceiveSetUp(Connection& connection, RailTables& tables, Flushes& flushes)
+      : connection_(connection), tables_(tables), flushes_(flushes), set_up_(connection.end()) {}
 
   // Creates this end, for the pairs of the sender's kHello.
   Status make(const EndRails& rails, const wire::EndPoint& sender);
@@ -37,9 +32,6 @@ class ReceiveSetUp {
 
   // Makes the connection's Recovery, and hands the socket of the handshake to Connection.
   void keep_link(FrameChannel channel, bool direct);
-  // Of the rails whose HCA may register GPU memory.
-  std::vector<Flush> take_flushes() { return std::exchange(flush_, {}); }
-  ServiceClass of_sender() const { return of_sender_; }  // which the data and the flush have
 
  private:
   Status create_flushes();
@@ -53,9 +45,8 @@ class ReceiveSetUp {
 
   Connection& connection_;
   RailTables& tables_;
+  Flushes& flushes_;
   ConnectionSetUp set_up_;
-  ServiceClass of_sender_;
-  std::vector<Flush> flush_;
   int receives_each_ = 0;                 // posted on each QP
   bool receives_posted_ = false;          // on all QPs
   std::vector<ShortQueue> short_queues_;  // pairs whose QP did not take all receives

@@ -26,7 +26,7 @@ struct Request {
   // are complete, so that taking a request need not clear it.
   bool observed;
   uint64_t first;  // number of the first buffer
-  // Sends: what is sent again where a pair is lost.
+  // Sends: what is sent again where a pair is lost; flushes: what is read.
   const void* data;
   const MemoryHandle* memory;
   // Receives only, the arrays by buffer of the group.

@@ -14,17 +14,14 @@ uint64_t receive_id(uint32_t pair, uint32_t epoch) {
 
 }  // namespace
 
-SpreadReceives::SpreadReceives(Connection& connection, ReceiveSlots& slots,
-                               const FlushRequests& flush_requests, std::vector<Flush> flushes,
-                               ServiceClass of_flushes)
+SpreadReceives::SpreadReceives(Connection& connection, ReceiveSlots& slots, Flushes& flushes)
     : SpreadPath(connection.rails()),
       connection_(connection),
       link_(connection.link()),
       recovery_(*connection.recovery()),
       slots_(slots),
-      flush_requests_(flush_requests),
       announcer_(connection, slots, pairs_),
-      flushes_(connection, std::move(flushes), of_flushes) {
+      flushes_(flushes) {
   const RailSet& rails = connection_.rails();
   for (uint32_t i = 0; i < rails.pair_count(); ++i) {
     const QueuePair& pair = rails.pair(i);
@@ -88,7 +85,7 @@ bool SpreadReceives::progress_fully() {
 // as NCCL may need nothing else of the peer.
 bool SpreadReceives::finishes_flushes() {
   slots_.end_observation();
-  return !flush_requests_.all_free() && connection_.may_finish_local_work();
+  return flushes_.is_any_outstanding() && connection_.may_finish_local_work();
 }
 
 bool SpreadReceives::take(const ibv_wc* completions, int count) {

@@ -7,8 +7,8 @@
 
 #include "transport/data/announcer.h"
 #include "transport/data/connection.h"
+#include "transport/data/flush.h"
 #include "transport/data/receive_slots.h"
-#include "transport/data/spread_flushes.h"
 #include "transport/data/spread_path.h"
 
 namespace gdr::transport {
@@ -18,10 +18,8 @@ namespace gdr::transport {
 class SpreadReceives final : public SpreadPath {
  public:
   // All outlive it.
-  SpreadReceives(Connection& connection, ReceiveSlots& slots, const FlushRequests& flush_requests,
-                 std::vector<Flush> flushes, ServiceClass of_flushes);
+  SpreadReceives(Connection& connection, ReceiveSlots& slots, Flushes& flushes);
 
-  SpreadFlushes& flushes() { return flushes_; }
   // Reads completions and does what follows from them. Returns false when the connection has
   // failed.
   [[gnu::noinline]] bool progress();
@@ -56,10 +54,9 @@ class SpreadReceives final : public SpreadPath {
   PeerLink& link_;
   Recovery& recovery_;
   ReceiveSlots& slots_;
-  const FlushRequests& flush_requests_;
   std::vector<ReceivePair> pairs_;
   Announcer announcer_;
-  SpreadFlushes flushes_;
+  Flushes& flushes_;
 };
 
 }  // namespace gdr::transport

@@ -59,6 +59,13 @@ bool lacks_flid(const wire::RailAddress& local, const wire::RailAddress& remote)
   return local.ethernet == 0 && !in_one_subnet(local, remote) && flid_of(remote.gid) == 0;
 }
 
+StateChange to_plain_state(const Device& device, ibv_qp* qp, ibv_qp_state state) {
+  StateChange change{.hca = device.hca.get(), .port = device.port, .qp = qp};
+  change.attr.qp_state = state;
+  change.mask = IBV_QP_STATE;
+  return change;
+}
+
 StateChange to_init(const Device& device, ibv_qp* qp, const ConnectionOptions& options) {
   StateChange change{.hca = device.hca.get(), .port = device.port, .qp = qp};
   ibv_qp_attr& attr = change.attr;

@@ -63,6 +63,8 @@ struct QueuePairPath {
   ServiceClass service;  // of what this end sends
 };
 
+// The change of a QP in any state to RESET or ERROR.
+StateChange to_plain_state(const Device& device, ibv_qp* qp, ibv_qp_state state);
 // The changes from RESET to INIT, in which receives may be posted and nothing is transferred, to
 // RTR (ready to receive) and to RTS (ready to send).
 StateChange to_init(const Device& device, ibv_qp* qp, const ConnectionOptions& options);

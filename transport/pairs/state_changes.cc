@@ -12,6 +12,11 @@ namespace {
 
 constexpr const char* kStateNames[] = {"RESET", "INIT", "RTR", "RTS"};  // by ibv_qp_state
 
+// "mlx5_0:1", the port of the QP.
+std::string port_text(const StateChange& change) {
+  return change.hca->name() + ":" + std::to_string(change.port);
+}
+
 std::string text_of(const StateChange& change) {
   return "moving QP " + hex(change.qp->qp_num) + " of " + port_text(change) + " to " +
          kStateNames[change.attr.qp_state];
@@ -75,8 +80,19 @@ constexpr size_t kMostChanges = 3;
 
 }  // namespace
 
-std::string port_text(const StateChange& change) {
-  return change.hca->name() + ":" + std::to_string(change.port);
+int modify(const StateChange& change) {
+  ibv_qp_attr attr = change.attr;
+  // Some drivers return the negative value, for which NCCL is prepared (ibvwrap.cc, IBV_ERR_EQ).
+  return std::abs(change.hca->api().modify_qp(change.qp, &attr, change.mask));
+}
+
+Status make_now(const StateChange& change) {
+  if (change.before) {
+    if (Status status = change.before(); !status) return status;
+  }
+  const int err = modify(change);
+  if (err == 0) return {};
+  return fail_errno(Code::kSystem, text_of(change) + " failed", err);
 }
 
 void StateChanges::add(StateChange change) {
@@ -114,16 +130,15 @@ Result<bool> StateChanges::step(Sequence& sequence, bool standby,
     if (change.standby && !standby) break;
     const bool optional = change.optional;
     const bool connects = change.attr.qp_state == IBV_QPS_RTS;
-    const int rail = change.rail;
     Result<bool> made = attempt(sequence, options);
     if (!made && optional) {
-      failed_.push_back({sequence.qp, rail, std::move(made.error())});
+      failed_.push_back({sequence.qp, std::move(made.error())});
       sequence.next = sequence.changes.size();
       sequence.attempts = 0;
       return true;
     }
     if (!made || !*made) return made;
-    if (connects && optional && rail < 0) optional_connected_ = true;
+    if (connects && optional) optional_connected_ = true;
   }
   return true;
 }
@@ -142,9 +157,7 @@ Result<bool> StateChanges::attempt(Sequence& sequence, const ConnectionOptions& 
   if (attempts == 0 && change.before) {
     if (Status status = change.before(); !status) return forward_error(status);
   }
-  ibv_qp_attr attr = change.attr;
-  // Some drivers return the negative value, for which NCCL is prepared (ibvwrap.cc, IBV_ERR_EQ).
-  const int err = std::abs(change.hca->api().modify_qp(change.qp, &attr, change.mask));
+  const int err = modify(change);
   if (attempts > 0) ++retries_;
   ++attempts;
   if (err != 0) {

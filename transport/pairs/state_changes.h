@@ -32,17 +32,16 @@ struct StateChange {
   // Optional, and of a pair that stands by: it is made after the changes of all others, and tried
   // only once where one of those is connected, so that nothing waits for it.
   bool standby = false;
-  // Of an optional QP that serves a whole rail: the rail's index in its connection; -1: of another.
-  int rail = -1;
 };
 
-// "mlx5_0:1", the port of the QP.
-std::string port_text(const StateChange& change);
+// Makes the change in one attempt. Returns an errno value; 0 is success.
+int modify(const StateChange& change);
+// The same with what comes before it. The error text names the QP, its port and the state.
+Status make_now(const StateChange& change);
 
 // An optional QP whose change of state has failed.
 struct FailedQueuePair {
   ibv_qp* qp;
-  int rail;  // StateChange::rail
   Error error;
 };
 
@@ -90,7 +89,7 @@ class StateChanges {
   std::vector<Sequence> sequences_;  // of QPs whose changes are not all made
   std::vector<FailedQueuePair> failed_;
   uint64_t retries_ = 0;
-  bool optional_connected_ = false;  // the changes of some optional QP of a pair are all made
+  bool optional_connected_ = false;  // the changes of some optional QP are all made
 };
 
 }  // namespace gdr::transport

@@ -11,34 +11,9 @@
 namespace gdr::transport {
 namespace {
 
-StateChange to_plain_state(const RailEnd& rail, ibv_qp* qp, ibv_qp_state state) {
-  StateChange change{.hca = rail.device().hca.get(), .port = rail.device().port, .qp = qp};
-  change.attr.qp_state = state;
-  change.mask = IBV_QP_STATE;
-  return change;
-}
-
-int modify(const StateChange& change) {
-  ibv_qp_attr attr = change.attr;
-  // Some drivers return the negative value, for which NCCL is prepared (ibvwrap.cc, IBV_ERR_EQ).
-  return std::abs(change.hca->api().modify_qp(change.qp, &attr, change.mask));
-}
-
-Status make(const StateChange& change) {
-  if (change.before) {
-    if (Status status = change.before(); !status) return status;
-  }
-  const int err = modify(change);
-  if (err == 0) return {};
-  return fail_errno(Code::kSystem,
-                    "moving QP " + hex(change.qp->qp_num) + " of " + transport::port_text(change) +
-                        " to state " + std::to_string(change.attr.qp_state) + " failed",
-                    err);
-}
-
 // On RoCE the change to RTR needs the peer's address.
 Status resolve(const PairSetUp& set_up, const QueuePairPath& path, const StateChange& to_receive) {
-  Status changed = make(to_receive);
+  Status changed = make_now(to_receive);
   if (set_up.unreachable == nullptr) return changed;
   if (changed) {
     set_up.unreachable->remove(*path.local, *path.remote);
@@ -85,11 +60,11 @@ int PairIo::stop(uint32_t pair) const {
   if (from == IBV_QPS_RESET) return 0;
   const bool was_ready = from != IBV_QPS_INIT && from != IBV_QPS_RTR;
   const ibv_qp_state to = was_ready ? IBV_QPS_ERR : IBV_QPS_RESET;
-  return modify(to_plain_state(rail_of(pair), queue_pair.qp.get(), to));
+  return modify(to_plain_state(rail_of(pair).device(), queue_pair.qp.get(), to));
 }
 
 int PairIo::reset(uint32_t pair) const {
-  return modify(to_plain_state(rail_of(pair), at(pair).qp.get(), IBV_QPS_RESET));
+  return modify(to_plain_state(rail_of(pair).device(), at(pair).qp.get(), IBV_QPS_RESET));
 }
 
 bool PairIo::is_gone(int err) { return err == EIO || err == ENODEV; }
@@ -191,8 +166,8 @@ Result<wire::PortAddress> connect_again(const PairIo& io, uint32_t pair, uint32_
   const wire::RailAddress remote = wire::at_address(io.peer_rail(pair), peer);
   Result<wire::RailAddress> local = present_address(io, pair, remote);
   if (!local) return forward_error(local);
-  Status ready = make(to_plain_state(rail, qp, IBV_QPS_RESET));
-  if (ready) ready = make(to_init(rail.device(), qp, *is.options));
+  Status ready = make_now(to_plain_state(rail.device(), qp, IBV_QPS_RESET));
+  if (ready) ready = make_now(to_init(rail.device(), qp, *is.options));
   if (!ready) return forward_error(ready);
   const uint64_t wr_id = encode(WorkId{WorkKind::kReceive, pair, epoch, 0});
   for (int posted = 0; posted < is.receives; posted += RailSet::kReceiveBatch) {
@@ -210,7 +185,7 @@ Result<wire::PortAddress> connect_again(const PairIo& io, uint32_t pair, uint32_
   StateChange to_receive = to_ready_to_receive(rail.device(), qp, path);
   to_receive.before = is.before_receiving ? is.before_receiving(pair) : nullptr;
   Status connected = resolve(is, path, to_receive);
-  if (connected) connected = make(to_ready_to_send(rail.device(), qp, path, *is.options));
+  if (connected) connected = make_now(to_ready_to_send(rail.device(), qp, path, *is.options));
   if (!connected) return forward_error(connected);
   return wire::port_address(*local);
 }

@@ -227,7 +227,7 @@ RecoveryHooks Watcher::recovery_hooks() {
           .rail_lost = std::bind_front(&RailLog::lost, &rails_),
           .rail_returned = std::bind_front(&RailLog::returned, &rails_),
           .rail_late = std::bind_front(&RailLog::late, &rails_),
-          .rail_stays_lost = std::bind_front(&RailLog::stays_lost, &rails_),
+          .rail_stays_lost = std::bind_front(&RailLog::stays_lost, &rails_)};
 }
 
 void Watcher::tick(Clock::time_point now) {

@@ -129,7 +129,7 @@ TYPED_TEST(DataPath, MoreFlushesThanThereMayBe_IsAnErrorAndOverwritesTheRequest)
   EXPECT_EQ(request, nullptr);
   this->to_.pose_as_gpu_memory();
   abi::ncclResult_t result = abi::ncclSuccess;
-  for (int i = 0; i <= transport::ReceiveComm::kFlushes && result == abi::ncclSuccess; ++i) {
+  for (int i = 0; i <= transport::Flushes::kRequests && result == abi::ncclSuccess; ++i) {
     request = this->marker();
     result = this->post_flush(&request);
     EXPECT_NE(request, this->marker());

@@ -151,7 +151,7 @@ TEST(Flush, MoreThanCanBeOutstanding_FailsAsInvalidUsage) {
   auto group = pair.gpu_buffers({64});
   pair.verbs.hold();
   std::vector<Request*> flushes;
-  for (int i = 0; i < ReceiveComm::kFlushes; ++i) flushes.push_back(pair.iflush(group));
+  for (int i = 0; i < Flushes::kRequests; ++i) flushes.push_back(pair.iflush(group));
   for (Request* flush : flushes) ASSERT_NE(flush, nullptr);
   Request* request = nullptr;
   EXPECT_FALSE(pair.receiver->iflush(group.data(), 1, &request));

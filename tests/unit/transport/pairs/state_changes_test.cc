@@ -134,11 +134,11 @@ TEST_F(StateChangesTest, Before_RunsOnceAheadOfItsChange) {
   EXPECT_EQ(calls, 1);
 }
 
-// Three QPs that the connection can do without: of a pair, of a standby pair, and of a flush.
+// Two QPs that the connection can do without: of a pair, and of a standby pair.
 struct OptionalChangesTest : StateChangesTest {
-  enum { kActive, kStandby, kFlush };
+  enum { kActive, kStandby };
   RailEnd rail =
-      RailEnd::create(fabric.sender_device, 0, RailSpec{3, {4, 4, 0}, 0}, options).value();
+      RailEnd::create(fabric.sender_device, 0, RailSpec{2, {4, 4, 0}, 0}, options).value();
   StateChanges optional;
 
   ibv_qp_state state_of(int which) { return rail.qps()[which].qp->state; }
@@ -150,7 +150,6 @@ struct OptionalChangesTest : StateChangesTest {
           to_ready_to_send(rail.device(), own, path, options)}) {
       change.optional = true;
       change.standby = which == kStandby && change.attr.qp_state != IBV_QPS_INIT;
-      change.rail = which == kFlush ? 0 : -1;
       optional.add(std::move(change));
     }
   }
@@ -187,16 +186,6 @@ TEST_F(OptionalChangesTest, NoOtherPairConnects_StandbyPairIsTriedForLong) {
   for (int i = 0; i < 5; ++i, clock.now += 1s) EXPECT_FALSE(optional.step(options).value());
   EXPECT_TRUE(optional.step(options).value());
   EXPECT_EQ(state_of(kStandby), IBV_QPS_RTS);
-}
-
-// A flush connects to itself, which shows nothing about the peer.
-TEST_F(OptionalChangesTest, OnlyAFlushIsConnected_PairIsTriedForLong) {
-  add(kFlush);
-  add(kActive);
-  fabric.verbs.fail_call(Call::kModifyToRtr, ETIMEDOUT, /*skip=*/1, 5);
-  for (int i = 0; i < 5; ++i, clock.now += 1s) EXPECT_FALSE(optional.step(options).value());
-  EXPECT_TRUE(optional.step(options).value());
-  EXPECT_TRUE(optional.take_failed().empty());
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include "tests/unit/transport/recovery/recovery_bed.h"
-#include "transport/data/flush.h"
 
 namespace gdr::transport {
 namespace {
@@ -27,11 +26,15 @@ struct RecoveryPortsTest : RecoveringEnds {
   static bool is_gone(const RecoveringEnd& end) {
     return contains(end.recovery->state_text(), "not used again");
   }
-  // The sender's HCAs report a fatal error of the QP of a flush.
-  bool report_fatal(const Flush& flush) {
+  // A QP that is in no pair, as that of a flush.
+  static QueuePair queue_pair_on(const RailEnd& rail) {
+    return create_queue_pair(rail.device(), rail.cq(), {1, 1, 0}).value();
+  }
+  // The sender's HCAs report a fatal error of it.
+  bool report_fatal(const QueuePair& flush) {
     ibv_async_event event{};
     event.event_type = IBV_EVENT_QP_FATAL;
-    event.element.qp = flush.queue_pair();
+    event.element.qp = flush.qp.get();
     return sender.recovery->steps().on_event(*sender.connection.rails()[1].device().hca, event);
   }
 };
@@ -165,14 +168,14 @@ TEST_F(RecoveryPortsTest, CompletionQueueFails_ItsRailIsLostForGoodAndArrivalsCo
 
 // As at the address of a completion queue that a standby rail has given back.
 TEST_F(RecoveryPortsTest, CompletionQueueOfAnotherConnectionFails_NothingIsLost) {
-  const Flush of_another = Flush::create(receiver.connection.rails()[1], 1, 1).value();
+  const QueuePair of_another = queue_pair_on(receiver.connection.rails()[1]);
   EXPECT_TRUE(report_queue_error(sender, receiver.connection.rails()[1].cq()));
   EXPECT_TRUE(report_fatal(of_another));
   EXPECT_EQ(sender.recovery->state_text(), "");
 }
 
 TEST_F(RecoveryPortsTest, QueuePairOfAFlushFails_ItsRailIsLostAndReturns) {
-  const Flush flush = Flush::create(sender.connection.rails()[1], 1, 1).value();
+  const QueuePair flush = queue_pair_on(sender.connection.rails()[1]);
   EXPECT_TRUE(report_fatal(flush));
   EXPECT_TRUE(contains(sender.recovery->state_text(), "a fatal error of the queue pair"));
   bed.run();

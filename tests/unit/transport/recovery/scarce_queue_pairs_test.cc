@@ -9,7 +9,7 @@
 
 #include "tests/fakes/recorded_log.h"
 #include "tests/unit/transport/rails_pair.h"
-#include "transport/data/spread_flushes.h"
+#include "transport/data/flush.h"
 
 namespace gdr::transport {
 namespace {
@@ -233,21 +233,16 @@ TEST_F(ScarceMemory, HcaFailsToDestroyTheCompletionQueue_GoesWithTheConnection) 
 
 // Flushes over a rail that stands by.
 struct ScarceQueuePairsOfFlushes : ScarceQueuePairs {
-  ScarceQueuePairsOfFlushes() { flushes.note_data(1); }
+  ScarceQueuePairsOfFlushes() {
+    EXPECT_TRUE(flushes.add_rail(1, /*stands_by=*/true));
+    flushes.note_data(1);
+  }
 
-  static std::vector<Flush> make() {
-    std::vector<Flush> made;
-    made.emplace_back(1, SpreadFlushes::kRequests);
-    return made;
-  }
-  void flush() {
-    receiver->connection().link().count_posted();
-    EXPECT_TRUE(flushes.post(&request, 0, buffer.bytes.data(), *buffer.memory));
-  }
+  void flush() { EXPECT_TRUE(flushes.post(buffer.bytes.data(), *buffer.memory, &request)); }
 
   const Buffer buffer = receiver_buffer(64);
-  Request request{};
-  SpreadFlushes flushes{receiver->connection(), make(), {}};
+  Request* request = nullptr;
+  Flushes flushes{*receiver};
 };
 
 TEST_F(ScarceQueuePairsOfFlushes, RailWasGivenBack_NoneIsMadeThere) {

@@ -1,38 +1,25 @@
-#include "transport/data/spread_flushes.h"
-
 #include <gtest/gtest.h>
 
 #include <vector>
 
 #include "tests/unit/transport/rails_pair.h"
+#include "transport/data/flush.h"
 
 namespace gdr::transport {
 namespace {
 
 // Flushes of their own over the rails of a receiver, whose data path is not called.
-struct SpreadFlushesTest : testing::Test {
-  explicit SpreadFlushesTest(bool roce = false)
+struct FlushRailsTest : testing::Test {
+  explicit FlushRailsTest(bool roce = false)
       : pair(2, 0, options(), local_socket_pair(), RailHcas{.roce = roce}) {
-    request.pending = 0;
-    for (uint32_t rail : {0u, 1u}) flushes.note_data(rail);
+    for (uint32_t rail : {0u, 1u}) {
+      EXPECT_TRUE(flushes.add_rail(rail, /*stands_by=*/false));
+      flushes.note_data(rail);
+    }
     pair.verbs.forget_posted();
   }
 
-  std::vector<Flush> make() {
-    std::vector<Flush> made;
-    StateChanges changes;
-    const RailSet& rails = connection.rails();
-    for (uint32_t rail = 0; rail < rails.size(); ++rail) {
-      made.push_back(Flush::create(rails[rail], rail, SpreadFlushes::kRequests).value());
-      made.back().connect(rails[rail], {}, connection.options(), /*optional=*/false, &changes);
-    }
-    EXPECT_TRUE(changes.step(connection.options()).value());
-    return made;
-  }
-  bool post(size_t index = 0) {
-    connection.link().count_posted();
-    return flushes.post(&request, index, buffer.data(), *buffer.memory);
-  }
+  bool post() { return flushes.post(buffer.data(), *buffer.memory, &request); }
   // Takes the completions of reads as a data path does.
   void poll() {
     for (const RailEnd& rail : connection.rails()) {
@@ -51,7 +38,7 @@ struct SpreadFlushesTest : testing::Test {
 
   bool completes() {
     poll();
-    return request.pending == 0;
+    return request->pending == 0;
   }
 
   static TransportOptions options() {
@@ -63,43 +50,41 @@ struct SpreadFlushesTest : testing::Test {
   RailsPair pair;
   Connection& connection = pair.receiver->connection();
   Buffer buffer = pair.receiver_buffer(64);
-  SpreadFlushes flushes{connection, make(), {}};
-  Request request;
+  Flushes flushes{*pair.receiver};
+  Request* request = nullptr;
 };
 
-struct SpreadFlushesOnRoceTest : SpreadFlushesTest {
-  SpreadFlushesOnRoceTest() : SpreadFlushesTest(/*roce=*/true) {}
+struct FlushRailsOnRoceTest : FlushRailsTest {
+  FlushRailsOnRoceTest() : FlushRailsTest(/*roce=*/true) {}
 
   std::vector<fake_verbs::Gid>& gids_of_rail_1() { return pair.verbs.port("fake_r1", 1).gids; }
 };
 
-TEST_F(SpreadFlushesTest, BothRailsHaveCarriedData_ReadsOverBoth) {
+TEST_F(FlushRailsTest, BothRailsHaveCarriedData_ReadsOverBoth) {
   pair.verbs.hold();
   ASSERT_TRUE(post());
   EXPECT_EQ(pair.reads(), 2u);
   pair.verbs.deliver();
   poll();
-  EXPECT_EQ(request.pending, 1);
+  EXPECT_EQ(request->pending, 1);
   pair.verbs.release();
   EXPECT_TRUE(completes());
 }
 
 // As that of a standby rail, over which mostly nothing comes.
-TEST_F(SpreadFlushesTest, FlushWithoutAQueuePair_IsMadeForTheFirstRead) {
-  std::vector<Flush> none;
-  for (uint32_t rail : {0u, 1u}) none.emplace_back(rail, SpreadFlushes::kRequests);
-  SpreadFlushes later{connection, std::move(none), {}};
+TEST_F(FlushRailsTest, FlushWithoutAQueuePair_IsMadeForTheFirstRead) {
+  Flushes later(*pair.receiver);
+  for (uint32_t rail : {0u, 1u}) ASSERT_TRUE(later.add_rail(rail, /*stands_by=*/true));
   const int before = pair.verbs.live().qps;
   later.note_data(1);
-  connection.link().count_posted();
-  ASSERT_TRUE(later.post(&request, 0, buffer.data(), *buffer.memory));
+  ASSERT_TRUE(later.post(buffer.data(), *buffer.memory, &request));
   EXPECT_EQ(pair.reads(), 1u);
   EXPECT_EQ(pair.verbs.live().qps, before + 1);
-  ASSERT_TRUE(later.post(&request, 0, buffer.data(), *buffer.memory));
+  ASSERT_TRUE(later.post(buffer.data(), *buffer.memory, &request));
   EXPECT_EQ(pair.verbs.live().qps, before + 1);
 }
 
-TEST_F(SpreadFlushesTest, LostRail_IsNotReadOverUntilItReturns) {
+TEST_F(FlushRailsTest, LostRail_IsNotReadOverUntilItReturns) {
   flushes.stop_rail(1);
   ASSERT_TRUE(post());
   EXPECT_EQ(pair.reads(), 1u);
@@ -111,7 +96,7 @@ TEST_F(SpreadFlushesTest, LostRail_IsNotReadOverUntilItReturns) {
 }
 
 // As after a failover whose active rail has returned.
-TEST_F(SpreadFlushesTest, RailOfWhichAllDataIsRead_IsNotReadOverUntilDataComesAgain) {
+TEST_F(FlushRailsTest, RailOfWhichAllDataIsRead_IsNotReadOverUntilDataComesAgain) {
   ASSERT_TRUE(post());
   ASSERT_TRUE(completes());
   flushes.note_data(0);
@@ -126,7 +111,7 @@ TEST_F(SpreadFlushesTest, RailOfWhichAllDataIsRead_IsNotReadOverUntilDataComesAg
 }
 
 // The read that is under way need not order what came after it was posted.
-TEST_F(SpreadFlushesTest, DataComesDuringARead_TheRailIsReadOverAgain) {
+TEST_F(FlushRailsTest, DataComesDuringARead_TheRailIsReadOverAgain) {
   pair.verbs.hold();
   ASSERT_TRUE(post());
   flushes.note_data(1);
@@ -139,20 +124,19 @@ TEST_F(SpreadFlushesTest, DataComesDuringARead_TheRailIsReadOverAgain) {
 }
 
 // A second flush must not be complete before the first one has ordered the data of both.
-TEST_F(SpreadFlushesTest, ReadIsUnderWay_TheNextFlushReadsOverTheRailAsWell) {
-  Request other{};
+TEST_F(FlushRailsTest, ReadIsUnderWay_TheNextFlushReadsOverTheRailAsWell) {
   pair.verbs.hold();
-  ASSERT_TRUE(post(0));
-  connection.link().count_posted();
-  ASSERT_TRUE(flushes.post(&other, 1, buffer.data(), *buffer.memory));
+  ASSERT_TRUE(post());
+  const Request* first = request;
+  ASSERT_TRUE(post());
   EXPECT_EQ(pair.reads(), 4u);
   pair.verbs.release();
   poll();
-  EXPECT_EQ(request.pending + other.pending, 0);
+  EXPECT_EQ(first->pending + request->pending, 0);
 }
 
 // The rail was given up before the memory was registered, but its pairs are not agreed on yet.
-TEST_F(SpreadFlushesTest, MemoryHasNoKeyOnARail_IsReadOverTheOtherOnly) {
+TEST_F(FlushRailsTest, MemoryHasNoKeyOnARail_IsReadOverTheOtherOnly) {
   buffer.memory->keys.set(1, {});
   ASSERT_TRUE(post());
   EXPECT_EQ(pair.reads(), 1u);
@@ -167,24 +151,24 @@ TEST_F(SpreadFlushesTest, MemoryHasNoKeyOnARail_IsReadOverTheOtherOnly) {
 }
 
 // The connection goes on as long as one of the rails is being tried again.
-TEST_F(SpreadFlushesTest, NoRailIsLeft_ReadWaitsForOneThatReturns) {
+TEST_F(FlushRailsTest, NoRailIsLeft_ReadWaitsForOneThatReturns) {
   pair.verbs.hold();
   ASSERT_TRUE(post());
   flushes.stop_rail(0);
   flushes.stop_rail(1);
   pair.verbs.release();
   poll();
-  EXPECT_EQ(request.pending, 1) << "the reads of lost rails do not count";
+  EXPECT_EQ(request->pending, 1) << "the reads of lost rails do not count";
   flushes.start_rail(1);
   EXPECT_TRUE(completes());
 }
 
-TEST_F(SpreadFlushesTest, PostedWhileNoRailIsLeft_ReadWaitsForOneThatReturns) {
+TEST_F(FlushRailsTest, PostedWhileNoRailIsLeft_ReadWaitsForOneThatReturns) {
   flushes.stop_rail(0);
   flushes.stop_rail(1);
   ASSERT_TRUE(post()) << "the connection has not failed";
   EXPECT_EQ(pair.reads(), 0u);
-  EXPECT_EQ(request.pending, 1);
+  EXPECT_EQ(request->pending, 1);
   flushes.start_rail(0);
   EXPECT_EQ(pair.reads(), 1u);
   EXPECT_TRUE(completes());
@@ -192,7 +176,7 @@ TEST_F(SpreadFlushesTest, PostedWhileNoRailIsLeft_ReadWaitsForOneThatReturns) {
   EXPECT_EQ(pair.reads(), 1u) << "it is complete";
 }
 
-TEST_F(SpreadFlushesTest, RailThatReturnsTakesNoRead_AnotherOneIsWaitedFor) {
+TEST_F(FlushRailsTest, RailThatReturnsTakesNoRead_AnotherOneIsWaitedFor) {
   flushes.stop_rail(0);
   flushes.stop_rail(1);
   ASSERT_TRUE(post());
@@ -204,7 +188,7 @@ TEST_F(SpreadFlushesTest, RailThatReturnsTakesNoRead_AnotherOneIsWaitedFor) {
 }
 
 // As where the HCA does not reach the memory any more. The rails work and return each time.
-TEST_F(SpreadFlushesTest, ReadFailsOverEveryRail_ConnectionFailsAfterSomeTries) {
+TEST_F(FlushRailsTest, ReadFailsOverEveryRail_ConnectionFailsAfterSomeTries) {
   pair.verbs.fail_each(IBV_WC_GENERAL_ERR, [](const fake_verbs::Transfer& transfer) {
     return transfer.wr.opcode == IBV_WR_RDMA_READ;
   });
@@ -220,7 +204,7 @@ TEST_F(SpreadFlushesTest, ReadFailsOverEveryRail_ConnectionFailsAfterSomeTries) 
 }
 
 // The second read of each flush is that over rail 1.
-TEST_F(SpreadFlushesTest, ReadIsRefused_ConnectionFailsUnlessTheRailWasStoppedOrGivenUp) {
+TEST_F(FlushRailsTest, ReadIsRefused_ConnectionFailsUnlessTheRailWasStoppedOrGivenUp) {
   const auto is_second = [reads = 0](const fake_verbs::Transfer& transfer) mutable {
     return transfer.wr.opcode == IBV_WR_RDMA_READ && ++reads % 2 == 0;
   };
@@ -240,7 +224,7 @@ TEST_F(SpreadFlushesTest, ReadIsRefused_ConnectionFailsUnlessTheRailWasStoppedOr
   EXPECT_TRUE(connection.failed());
 }
 
-TEST_F(SpreadFlushesTest, QueuePairsCannotBeConnectedAgain_ConnectionFailsAfterSomeTries) {
+TEST_F(FlushRailsTest, QueuePairsCannotBeConnectedAgain_ConnectionFailsAfterSomeTries) {
   for (uint32_t rail : {0u, 1u}) flushes.stop_rail(rail);
   ASSERT_TRUE(post());
   pair.verbs.fail_call(fake_verbs::Call::kModifyToRtr, EINVAL, /*skip=*/0, /*times=*/100000);
@@ -251,7 +235,7 @@ TEST_F(SpreadFlushesTest, QueuePairsCannotBeConnectedAgain_ConnectionFailsAfterS
   EXPECT_EQ(pair.reads(), 0u);
 }
 
-TEST_F(SpreadFlushesTest, RailThatReturnsIsConnectedAtTheSecondAttempt_IsNotLost) {
+TEST_F(FlushRailsTest, RailThatReturnsIsConnectedAtTheSecondAttempt_IsNotLost) {
   flushes.stop_rail(1);
   flushes.start_rail(1);
   pair.verbs.fail_call(fake_verbs::Call::kModifyToRtr, EINVAL);
@@ -260,14 +244,12 @@ TEST_F(SpreadFlushesTest, RailThatReturnsIsConnectedAtTheSecondAttempt_IsNotLost
   EXPECT_EQ(connection.recovery()->state_text(), "");
 }
 
-// The handshake has excluded the rail's pairs for that, and the ends have not agreed on it yet.
-TEST_F(SpreadFlushesTest, HandshakeCouldNotConnectTheQueuePair_IsConnectedWhenItIsReadOver) {
-  std::vector<Flush> made = make();
-  made[1] = Flush::create(connection.rails()[1], 1, SpreadFlushes::kRequests).value();
-  SpreadFlushes others(connection, std::move(made), {});
+TEST_F(FlushRailsTest, HandshakeCouldNotConnectTheQueuePair_IsConnectedWhenItIsReadOver) {
+  Flushes others(*pair.receiver);
+  pair.verbs.fail_call(fake_verbs::Call::kModifyToRtr, EINVAL);
+  ASSERT_TRUE(others.add_rail(1, /*stands_by=*/false));
   others.note_data(1);
-  connection.link().count_posted();
-  ASSERT_TRUE(others.post(&request, 0, buffer.data(), *buffer.memory));
+  ASSERT_TRUE(others.post(buffer.data(), *buffer.memory, &request));
   const std::vector<fake_verbs::Posted> reads = pair.verbs.posted();
   ASSERT_EQ(reads.size(), 1u);
   EXPECT_EQ(decode_work_id(reads[0].wr_id).pair, 1u);
@@ -275,7 +257,7 @@ TEST_F(SpreadFlushesTest, HandshakeCouldNotConnectTheQueuePair_IsConnectedWhenIt
 }
 
 // Data comes over it, as its pairs have found the GID's index anew.
-TEST_F(SpreadFlushesOnRoceTest, GidHasMovedBeforeTheRailReturns_IsReadOverByItsPresentIndex) {
+TEST_F(FlushRailsOnRoceTest, GidHasMovedBeforeTheRailReturns_IsReadOverByItsPresentIndex) {
   flushes.stop_rail(1);
   gids_of_rail_1().insert(gids_of_rail_1().begin(), fake_verbs::Gid{});
   flushes.start_rail(1);
@@ -286,7 +268,7 @@ TEST_F(SpreadFlushesOnRoceTest, GidHasMovedBeforeTheRailReturns_IsReadOverByItsP
   EXPECT_EQ(pair.verbs.attributes(reads[1].qp_num).ah_attr.grh.sgid_index, 1);
 }
 
-TEST_F(SpreadFlushesOnRoceTest, PortHasTheGidNoMore_RailIsLostAndTheOtherOneIsReadOver) {
+TEST_F(FlushRailsOnRoceTest, PortHasTheGidNoMore_RailIsLostAndTheOtherOneIsReadOver) {
   flushes.stop_rail(1);
   gids_of_rail_1().clear();
   flushes.start_rail(1);
