@@ -68,8 +68,7 @@ Listener::Listener(HandshakeContext context, RailChoice rails, ListeningSocket s
                                         },
                                         [this] { return is_sender_gone(); },
                                         [this](const HcaContext* hca) {
-                                          return comm_ != nullptr &&
-                                                 comm_->set_up().give_up_standby(hca);
+                                          return comm_ != nullptr && comm_->give_up_standby(hca);
                                         }}) {}
 
 Result<std::unique_ptr<Listener>> Listener::create(HandshakeContext context, RailChoice rails) {
@@ -161,7 +160,7 @@ Status Listener::answer_next() {
       choose_rails(*context_.devices, rails_, active_gids(sender), *context_.options),
       context_.connection, context_.watcher, sender);
   if (!comm) return refuse(std::move(comm.error()));
-  Result<bool> connected = (*comm)->set_up().connect(sender);
+  Result<bool> connected = (*comm)->connect(sender);
   if (!connected) return refuse(std::move(connected.error()));
   comm_ = std::move(*comm);
   if (*connected) queue_reply();
@@ -184,7 +183,7 @@ tl::unexpected<Error> Listener::refuse(Error error) {
 // Waits for kReady: clear-to-send may only be written once the sender's QPs are ready to receive.
 Result<bool> Listener::await_ready() {
   if (!replied_) {
-    Result<bool> connected = comm_->set_up().connect_step();
+    Result<bool> connected = comm_->connect_step();
     if (!connected) return refuse(std::move(connected.error()));
     if (!*connected) return false;
     queue_reply();

@@ -1,25 +1,6 @@
 #include "transport/data/receive_comm.h"
 
-#include <utility>
-
 namespace gdr::transport {
-
-ReceiveComm::ReceiveComm(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher)
-    : Comm(std::move(options), watcher, /*sends=*/false) {}
-
-Result<std::unique_ptr<ReceiveComm>> ReceiveComm::create(
-    const EndRails& rails, std::shared_ptr<const ConnectionOptions> options, Watcher* watcher,
-    const wire::EndPoint& sender) {
-  std::unique_ptr<ReceiveComm> comm(new ReceiveComm(std::move(options), watcher));
-  if (Status made = comm->set_up_->make(rails, sender); !made) return forward_error(made);
-  return comm;
-}
-
-void ReceiveComm::keep_link(FrameChannel channel, bool direct) {
-  set_up_->keep_link(std::move(channel), direct);
-  spread_ = std::make_unique<SpreadReceives>(connection_, slots_, flushes_);
-  set_up_.reset();
-}
 
 template <class Buffers>
 inline bool ReceiveComm::receive_into(const Buffers& buffers, int count, Request** request) {

@@ -1,14 +1,15 @@
-// The receiving end of a connection. Its data path belongs to one thread.
+// The receiving end of a connection. Its data path belongs to one thread. receive_comm_set_up.cc
+// makes and connects it.
 #pragma once
 
+#include <cerrno>
 #include <cstdint>
 #include <memory>
-#include <vector>
 
 #include "transport/data/clear_to_send_writer.h"
 #include "transport/data/connection.h"
+#include "transport/data/connection_set_up.h"
 #include "transport/data/flush.h"
-#include "transport/data/receive_set_up.h"
 #include "transport/data/receive_slots.h"
 #include "transport/data/request.h"
 #include "transport/data/spread_receives.h"
@@ -37,7 +38,7 @@ struct ReceiveArrays {
 // each chunk with a completion here. Nothing arrives that was not asked for, and nothing is copied.
 class ReceiveComm : public Comm {
  public:
-  static constexpr int kReceives = ReceiveSetUp::kReceives;  // grouped receives in flight
+  static constexpr int kReceives = 32;  // grouped receives in flight
 
   // Creates this end, for the pairs of the sender's kHello.
   static Result<std::unique_ptr<ReceiveComm>> create(
@@ -50,9 +51,13 @@ class ReceiveComm : public Comm {
   wire::EndPoint end_point(const wire::Secret& secret) const {
     return connection_.end().point(secret, slots_.tables());
   }
-  // Connects it, up to keep_link().
-  ReceiveSetUp& set_up() { return *set_up_; }
-  // Connection::keep_link. The data path begins.
+  // Takes the sender's kHello and connects the QPs. Returns whether that is done; false: call
+  // connect_step() until it returns true.
+  Result<bool> connect(const wire::EndPoint& sender);
+  Result<bool> connect_step();
+  // ConnectionSetUp::give_up_standby(), before keep_link().
+  bool give_up_standby(const HcaContext* hca) { return set_up_->give_up_standby(hca, ENOMEM); }
+  // Posts the receives of all QPs, and Connection::keep_link(). The data path begins.
   void keep_link(FrameChannel channel, bool direct = false);
 
   // Posts a grouped receive of `count` buffers, 1 to wire::kMaxGroup. Returns false when the
@@ -80,6 +85,9 @@ class ReceiveComm : public Comm {
 
  private:
   ReceiveComm(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher);
+  Status make(const EndRails& rails, const wire::EndPoint& sender);
+  Status create_flushes();
+  Status post_all_receives();
   template <class Buffers>
   [[gnu::always_inline]] bool receive_into(const Buffers& buffers, int count, Request** request);
   [[gnu::cold]] bool wait_for_room();
@@ -88,9 +96,10 @@ class ReceiveComm : public Comm {
   RequestPool<kReceives> receives_{this, RequestKind::kReceive};
   ReceiveSlots slots_{connection_};
   Flushes flushes_{*this};
-  std::unique_ptr<ReceiveSetUp> set_up_ =
-      std::make_unique<ReceiveSetUp>(connection_, slots_.tables(), flushes_);  // up to keep_link()
-  std::unique_ptr<SpreadReceives> spread_;                                     // from then on
+  int receives_each_ = 0;  // posted on each QP
+  std::unique_ptr<ConnectionSetUp> set_up_ =
+      std::make_unique<ConnectionSetUp>(connection_.end());  // up to keep_link()
+  std::unique_ptr<SpreadReceives> spread_;                   // from then on
 };
 
 }  // namespace gdr::transport

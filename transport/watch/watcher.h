@@ -78,6 +78,7 @@ class Watcher {
   RoomMaker& room() { return room_; }
   // Warnings and lines that connections share.
   FailureLog& failures() { return failures_; }
+  RailLog& rails() { return rails_; }
   // What the connections of the process have found out.
   UnreachablePaths& unreachable_paths() { return unreachable_paths_; }
   // What the connections of several rails have moved.

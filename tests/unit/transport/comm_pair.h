@@ -284,7 +284,7 @@ struct CommPair : Ends {
     sender = make_sender().value();
     if (between) between(*this);
     receiver = make_receiver(options.connection.qps_per_connection).value();
-    EXPECT_TRUE(receiver->set_up().connect(end_of(*sender)).value());
+    EXPECT_TRUE(receiver->connect(end_of(*sender)).value());
     EXPECT_TRUE(sender->connect(end_of(*receiver)).value());
     sender->keep_link(FrameChannel(std::move(sockets[0])));
     receiver->keep_link(FrameChannel(std::move(sockets[1])));

@@ -88,7 +88,7 @@ struct ConnectorPeer : testing::Test {
     EXPECT_EQ(hello.secret, kSecret);
     const bool is_first = receiver->connection().peer().qps == 0;
     if (is_first) {
-      ASSERT_TRUE(receiver->set_up().connect(hello));
+      ASSERT_TRUE(receiver->connect(hello));
     }
   }
   void answer() {

@@ -62,7 +62,7 @@ struct RailsBed : Ends {
                    .value();
   }
   void connect() {
-    ASSERT_TRUE(receiver->set_up().connect(end_of(*sender)).value());
+    ASSERT_TRUE(receiver->connect(end_of(*sender)).value());
     ASSERT_TRUE(sender->connect(end_of(*receiver)).value());
   }
   void keep_links(std::array<UniqueFd, 2> sockets = local_socket_pair()) {

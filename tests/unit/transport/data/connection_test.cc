@@ -74,7 +74,7 @@ TEST(Connection, FlushQueuePairFails_IsAnError) {
     auto sender = fabric.make_sender().value();
     auto receiver = fabric.make_receiver().value();
     fabric.verbs.fail_call(call, EINVAL, 1);  // after that of the connection
-    EXPECT_FALSE(receiver->set_up().connect(end_of(*sender)));
+    EXPECT_FALSE(receiver->connect(end_of(*sender)));
     receiver.reset();
     EXPECT_EQ(fabric.verbs.live().qps, 1);
   }

@@ -142,6 +142,14 @@ TEST(ReceiveComm, RefillFails_FailsTheConnection) {
   EXPECT_TRUE(contains(failure_of(*pair.receiver).text, "posting receives"));
 }
 
+TEST(ReceiveComm, FirstReceivesCannotBePosted_FailsTheConnection) {
+  CommPair pair(test_options(), false, local_socket_pair(), 1u << 30, [](Fabric& fabric) {
+    fabric.verbs.fail_call(fake_verbs::Call::kPostRecv, ENOMEM, /*skip=*/100);
+  });
+  EXPECT_TRUE(pair.receiver->connection().failed());
+  EXPECT_TRUE(contains(failure_of(*pair.receiver).text, "posting receives on a new QP failed"));
+}
+
 TEST(ReceiveComm, AfterAFailure_FurtherReceivesFailToo) {
   BufferedPair pair;
   pair.receiver->connection().fail(Code::kRemote, "the first failure");

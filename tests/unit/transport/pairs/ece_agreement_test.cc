@@ -33,7 +33,7 @@ struct EcePair : Fabric {
   void connect_receiver() {
     create_sender();
     create_receiver();
-    ASSERT_TRUE(receiver->set_up().connect(end_of(*sender)).value());
+    ASSERT_TRUE(receiver->connect(end_of(*sender)).value());
   }
   void connect() {
     connect_receiver();
@@ -83,7 +83,7 @@ TEST(EceAgreement, AnEndHasNoneOrDisablesIt_NeitherUsesIt) {
     EXPECT_EQ(end_of(*pair.sender).qp[0].ece_supported, one.sender_wants && one.of_sender);
     pair.options.connection.ece = one.receiver_wants;
     pair.create_receiver();
-    ASSERT_TRUE(pair.receiver->set_up().connect(end_of(*pair.sender)).value());
+    ASSERT_TRUE(pair.receiver->connect(end_of(*pair.sender)).value());
     ASSERT_TRUE(pair.sender->connect(end_of(*pair.receiver)).value());
     EXPECT_FALSE(pair.is_set_at_sender() || pair.is_set_at_receiver());
     EXPECT_EQ(end_of(*pair.receiver).qp[0].ece_supported, 0);
@@ -118,7 +118,7 @@ TEST(EceAgreement, ReceiverCannotQueryWhatWasAccepted_IsAnErrorWithTheFix) {
   pair.create_sender();
   pair.create_receiver();
   pair.verbs.fail_call(Call::kQueryEce, EIO);
-  auto connected = pair.receiver->set_up().connect(end_of(*pair.sender));
+  auto connected = pair.receiver->connect(end_of(*pair.sender));
   ASSERT_FALSE(connected);
   EXPECT_TRUE(contains(connected.error().text, "NCCL_IB_ECE_ENABLE=0")) << connected.error().text;
 }
@@ -131,9 +131,9 @@ TEST(EceAgreement, ChangeToRtrTimesOut_OptionsStay) {
   pair.create_sender();
   pair.create_receiver();
   pair.verbs.fail_call(Call::kModifyToRtr, ETIMEDOUT, /*skip=*/1);  // behind the flush's
-  EXPECT_FALSE(pair.receiver->set_up().connect(end_of(*pair.sender)).value());
+  EXPECT_FALSE(pair.receiver->connect(end_of(*pair.sender)).value());
   clock.now += std::chrono::seconds(1);
-  EXPECT_TRUE(pair.receiver->set_up().connect_step().value());
+  EXPECT_TRUE(pair.receiver->connect_step().value());
   EXPECT_EQ(pair.at_receiver(), 0x1cu);
   EXPECT_EQ(pair.verbs.ece_set_in(qp_number(*pair.receiver)).size(), 1u);
 }
@@ -154,7 +154,7 @@ struct EceRails : RailsBed {
                                      end_of(*sender).rail[1], Clock::now());
     // After pair 0 and its flush.
     verbs.fail_call(Call::kModifyToRtr, EINVAL, /*skip=*/2);
-    ASSERT_TRUE(receiver->set_up().connect(end_of(*sender)).value());
+    ASSERT_TRUE(receiver->connect(end_of(*sender)).value());
     for (int pair : {1, 2}) EXPECT_EQ(state_of(pair), IBV_QPS_INIT) << pair;
     for (int pair : {0, 3}) EXPECT_EQ(state_of(pair), IBV_QPS_RTS) << pair;
   }

@@ -64,7 +64,7 @@ struct Paths {
 Paths connected_paths(Fabric& fabric, int qps = 1) {
   auto sender = fabric.make_sender().value();
   auto receiver = fabric.make_receiver(qps).value();
-  EXPECT_TRUE(receiver->set_up().connect(end_of(*sender)).value());
+  EXPECT_TRUE(receiver->connect(end_of(*sender)).value());
   EXPECT_TRUE(sender->connect(end_of(*receiver)).value());
   return {fabric.verbs.attributes(qp_number(*sender)).ah_attr,
           fabric.verbs.attributes(qp_number(*receiver)).ah_attr};
@@ -157,7 +157,7 @@ TEST(QueuePair, RoceAndReceiverHasOtherOptions_UsesServiceLevelAndTrafficClassOf
     fabric.options.connection.traffic_class = 7;
     if (own_class) fabric.options.connection.clear_to_send_traffic_class = 104;
     auto receiver = fabric.make_receiver().value();
-    ASSERT_TRUE(receiver->set_up().connect(end_of(*sender)).value());
+    ASSERT_TRUE(receiver->connect(end_of(*sender)).value());
     ASSERT_TRUE(sender->connect(end_of(*receiver)).value());
     const ibv_ah_attr data = fabric.verbs.attributes(qp_number(*sender)).ah_attr;
     const ibv_ah_attr clear_to_send = fabric.verbs.attributes(qp_number(*receiver)).ah_attr;

@@ -45,7 +45,7 @@ TEST_F(ScarceQueuePairs, ReceiverLacksOne_ItsStandbyPairGivesWayForTheFlush) {
   auto other = ReceiveComm::create({receiver_rails.standby, {}}, shared(options.connection),
                                    watcher.get(), end_of(*later));
   ASSERT_TRUE(other) << other.error().text;
-  const Result<bool> connected = (*other)->set_up().connect(end_of(*later));
+  const Result<bool> connected = (*other)->connect(end_of(*later));
   EXPECT_TRUE(connected) << connected.error().text;
   EXPECT_TRUE(contains_all(recovery_of(*receiver).state_text(), {"fake_r1", "errno 12"}));
   exchange({8, 1 << 20});
@@ -396,11 +396,11 @@ TEST_F(LeanConnections, StandbyPairGivesWayDuringTheHandshake_TheConnectionGoesO
     create_sender();
     if (stage == 0) EXPECT_TRUE(sender->give_up_standby(nullptr));
     create_receiver();
-    EXPECT_TRUE(receiver->set_up().connect(end_of(*sender)).value());
+    EXPECT_TRUE(receiver->connect(end_of(*sender)).value());
     if (stage == 1) EXPECT_TRUE(sender->give_up_standby(nullptr));
     EXPECT_TRUE(sender->connect(end_of(*receiver)).value());
     if (stage == 2) EXPECT_TRUE(sender->give_up_standby(nullptr));
-    if (stage == 3) EXPECT_TRUE(receiver->set_up().give_up_standby(nullptr));
+    if (stage == 3) EXPECT_TRUE(receiver->give_up_standby(nullptr));
     EXPECT_FALSE(stage < 3 && sender->give_up_standby(nullptr)) << "the active pair stays";
     keep_links();
     exchange({8, 1 << 20});

@@ -150,12 +150,12 @@ TEST_F(StandbyCreationTest, ActiveRailRegistersNothing_ConnectionGoesOverTheStan
 // flushed.
 TEST_F(StandbyCreationTest, ReceivesCannotAllBePosted_ThePairReturnsLater) {
   create_sender();
-  verbs.fail_call(Call::kPostRecv, ENOMEM, /*skip=*/192 + 100);
   create_receiver();
-  EXPECT_EQ(verbs.failures_left(Call::kPostRecv), 0);
   connect();
   EXPECT_EQ(receiver->connection().rails().pair(1).qp->state, IBV_QPS_RTS);
+  verbs.fail_call(Call::kPostRecv, ENOMEM, /*skip=*/192 + 100);
   keep_links();
+  EXPECT_EQ(verbs.failures_left(Call::kPostRecv), 0);
   EXPECT_TRUE(poll_until(
       [&] { return receiver->connection().recovery()->counters(1).returns.load() == 1; }));
 }
@@ -261,9 +261,9 @@ TEST_F(UnreachableStandbyTest,
   create_receiver();
   // The pair, the flush of its rail, and the standby pair.
   verbs.fail_call(Call::kModifyToRtr, ETIMEDOUT, /*skip=*/2);
-  EXPECT_TRUE(first->set_up().connect(end_of(*sender)).value()) << "at once";
+  EXPECT_TRUE(first->connect(end_of(*sender)).value()) << "at once";
   EXPECT_EQ(verbs.failures_left(Call::kModifyToRtr), 0);
-  EXPECT_TRUE(second->set_up().connect(end_of(*sender)).value());
+  EXPECT_TRUE(second->connect(end_of(*sender)).value());
   EXPECT_EQ(second->connection().rails().pair(0).qp->state, IBV_QPS_RTS);
   EXPECT_EQ(second->connection().rails().pair(1).qp->state, IBV_QPS_INIT);
   EXPECT_THAT(awaited_warnings(log),

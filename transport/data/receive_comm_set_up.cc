@@ -1,10 +1,9 @@
-#include "transport/data/receive_set_up.h"
-
+// How a receive comm is made and connected.
 #include <bit>
 #include <utility>
 
-#include "transport/data/clear_to_send_writer.h"
 #include "transport/data/outgoing_message.h"
+#include "transport/data/receive_comm.h"
 #include "transport/data/spread_pairs.h"
 
 namespace gdr::transport {
@@ -14,7 +13,7 @@ namespace {
 // whichever messages. The two batches on top let refills be posted a batch at a time.
 constexpr int kRefill = RailSet::kReceiveBatch;
 constexpr int kMostChunks = SpreadPairs::kChunks;
-constexpr int kReceiveDepth = ReceiveSetUp::kReceives * wire::kMaxGroup + 2 * kRefill;
+constexpr int kReceiveDepth = ReceiveComm::kReceives * wire::kMaxGroup + 2 * kRefill;
 static_assert(kMostChunks + 2 * kRefill <= kReceiveDepth);
 // The same of a connection of one active QP whose messages are a chunk each, unless the sender's
 // ports are of another kind than this end's: for as many as its sender has requests, and a batch
@@ -37,7 +36,20 @@ bool may_register_gpu_memory(const HcaContext& hca) {
 
 }  // namespace
 
-Status ReceiveSetUp::make(const EndRails& rails, const wire::EndPoint& sender) {
+ReceiveComm::ReceiveComm(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher)
+    : Comm(std::move(options), watcher, /*sends=*/false) {
+  slots_.observe(ObservedWork::create(connection_.options().observer, wire::kSlots, 1));
+}
+
+Result<std::unique_ptr<ReceiveComm>> ReceiveComm::create(
+    const EndRails& rails, std::shared_ptr<const ConnectionOptions> options, Watcher* watcher,
+    const wire::EndPoint& sender) {
+  std::unique_ptr<ReceiveComm> comm(new ReceiveComm(std::move(options), watcher));
+  if (Status made = comm->make(rails, sender); !made) return forward_error(made);
+  return comm;
+}
+
+Status ReceiveComm::make(const EndRails& rails, const wire::EndPoint& sender) {
   ConnectionEnd& end = connection_.end();
   end.offers_recovery = end.options->failover && (sender.flags & wire::kEndRecovers) != 0;
   if (!end.offers_recovery && end.options->failover && rails.size() > 1) {
@@ -49,24 +61,23 @@ Status ReceiveSetUp::make(const EndRails& rails, const wire::EndPoint& sender) {
   };
   const bool has_many_pairs = active_pairs(plan(rails, /*lean=*/false)) > 1;
   const bool has_many_chunks = has_many_pairs || has_small_messages(rails);
-  receives_each_ = has_many_chunks ? kReceiveDepth : kReceiveDepthOfOne;
   RailSpec spec;
-  spec.depths =
-      QueueDepths{ClearToSendWriter::kQueueDepth, receives_each_, ClearToSendWriter::kInlineBytes};
+  spec.depths = QueueDepths{ClearToSendWriter::kQueueDepth,
+                            has_many_chunks ? kReceiveDepth : kReceiveDepthOfOne,
+                            ClearToSendWriter::kInlineBytes};
   spec.extra_completions = Flushes::kRequests;
   QueueDepths least = spec.depths;
   least.receive = kReceiveDepthOfOne;
-  Result<RailTables> tables = set_up_.add_rails(rails, plan, &spec, least);
+  Result<RailTables> tables = set_up_->add_rails(rails, plan, &spec, least);
   if (!tables) return forward_error(tables);
   receives_each_ = spec.depths.receive;
-  tables_ = std::move(*tables);
-  Result<bool> prepared = set_up_.change_states();
+  slots_.tables() = std::move(*tables);
+  Result<bool> prepared = set_up_->change_states();
   if (!prepared) return forward_error(prepared);
-  if (*prepared) post_all_receives();
   return {};
 }
 
-Status ReceiveSetUp::create_flushes() {
+Status ReceiveComm::create_flushes() {
   const ConnectionOptions& options = connection_.options();
   const RailSet& rails = connection_.rails();
   if (options.flush_disabled) return {};
@@ -76,36 +87,14 @@ Status ReceiveSetUp::create_flushes() {
     const bool stands_by = connection_.end().stands_by(rail);
     const Device& device = rails[rail].device();
     Status added = flushes_.add_rail(rail, stands_by);
-    while (!added && (set_up_.give_up_standby(device, added.error()) ||
+    while (!added && (set_up_->give_up_standby(device, added.error()) ||
                       connection_.end().room.make_room(device, added.error()))) {
       added = flushes_.add_rail(rail, stands_by);
     }
     if (!added && connection_.end().recovers()) {
-      added = set_up_.excluded().exclude_rail(rail, added.error());
+      added = set_up_->excluded().exclude_rail(rail, added.error());
     }
     if (!added) return added;
-  }
-  return {};
-}
-
-void ReceiveSetUp::post_all_receives() {
-  receives_posted_ = true;
-  RailSet& rails = connection_.rails();
-  for (uint32_t pair = 0; pair < rails.pair_count(); ++pair) {
-    int posted = 0;
-    for (int taken = kRefill; posted < receives_each_ && taken == kRefill; posted += taken) {
-      taken = rails.post_receives(pair, kRefill, encode(WorkId{WorkKind::kReceive, pair, 0, 0}));
-    }
-    if (posted < receives_each_) short_queues_.push_back({pair, posted});
-  }
-}
-
-// A QP that did not come to INIT takes none, and an HCA that fails may take some.
-Status ReceiveSetUp::exclude_pairs_without_receives() {
-  for (const ShortQueue& queue : short_queues_) {
-    Error error{Code::kSystem, "posting receives on a new QP failed"};
-    if (Status status = set_up_.excluded().exclude(queue.pair, std::move(error)); !status)
-      return status;
   }
   return {};
 }
@@ -114,34 +103,50 @@ Status ReceiveSetUp::exclude_pairs_without_receives() {
 // clear-to-send, its traffic class. NCCL's net_ib does the same (connect.cc,
 // ncclIbReceiverQpsCreateToRts): both ends of a connection then travel in one class, even where
 // only the sender knows of it.
-Result<bool> ReceiveSetUp::connect(const wire::EndPoint& sender) {
-  if (Status status = set_up_.accept_peer(sender); !status) return forward_error(status);
+Result<bool> ReceiveComm::connect(const wire::EndPoint& sender) {
+  if (Status status = set_up_->accept_peer(sender); !status) return forward_error(status);
   connection_.end().service = {sender.service_level, sender.traffic_class};
   if (const auto& own = connection_.options().clear_to_send_traffic_class) {
     connection_.end().service.traffic_class = *own;
   }
-  set_up_.begin_connecting();
+  set_up_->begin_connecting();
   if (Status status = create_flushes(); !status) return forward_error(status);
   return connect_step();
 }
 
-Result<bool> ReceiveSetUp::connect_step() {
-  Result<bool> connected = set_up_.change_states();
+Result<bool> ReceiveComm::connect_step() {
+  Result<bool> connected = set_up_->change_states();
   if (!connected || !*connected) return connected;
-  if (Status status = set_up_.query_accepted_ece(); !status) return forward_error(status);
-  if (!receives_posted_) post_all_receives();
-  if (Status status = exclude_pairs_without_receives(); !status) return forward_error(status);
+  if (Status status = set_up_->query_accepted_ece(); !status) return forward_error(status);
   return true;
 }
 
-void ReceiveSetUp::keep_link(FrameChannel channel, bool direct) {
-  set_up_.drop_unused();
-  connection_.make_recovery(tables_, receives_each_);
-  for (const ShortQueue& queue : short_queues_) {
-    if (queue.pair >= connection_.rails().pair_count()) continue;  // it was dropped
-    connection_.recovery()->arrivals(queue.pair).count_receives(queue.posted - receives_each_);
+// Data arrives only for what the data path has announced, so that this is early enough. A QP that
+// did not come to INIT takes none, and an HCA that fails may take some.
+Status ReceiveComm::post_all_receives() {
+  const RailSet& rails = connection_.rails();
+  for (uint32_t pair = 0; pair < rails.pair_count(); ++pair) {
+    int posted = 0;
+    for (int taken = kRefill; posted < receives_each_ && taken == kRefill; posted += taken) {
+      taken = rails.post_receives(pair, kRefill, encode(WorkId{WorkKind::kReceive, pair, 0, 0}));
+    }
+    if (posted == receives_each_) continue;
+    connection_.recovery()->arrivals(pair).count_receives(posted - receives_each_);
+    Error error{Code::kSystem, "posting receives on a new QP failed"};
+    Status spared = set_up_->excluded().exclude(pair, std::move(error));
+    if (!spared) return spared;
   }
-  connection_.keep_link(set_up_, std::move(channel), direct);
+  return {};
+}
+
+void ReceiveComm::keep_link(FrameChannel channel, bool direct) {
+  set_up_->drop_unused();
+  connection_.make_recovery(slots_.tables(), receives_each_);
+  const Status posted = post_all_receives();
+  connection_.keep_link(*set_up_, std::move(channel), direct);
+  if (!posted) connection_.fail(posted.error().code, posted.error().text);
+  set_up_.reset();
+  spread_ = std::make_unique<SpreadReceives>(connection_, slots_, flushes_);
 }
 
 }  // namespace gdr::transport
