@@ -115,7 +115,7 @@ void Connection::keep_link(ConnectionSetUp& set_up, FrameChannel channel, bool d
   end_.watcher->process_counters().open(
       link_, recovery_, names, end_.sends ? DataDirection::kSent : DataDirection::kReceived);
   set_up.note_reached_ports();
-  recovery_->begin(link_, set_up.excluded().all());
+  recovery_->begin(link_, set_up.excluded());
   end_.watcher->add(link_, std::move(sources), recovery_);
   recovery_->steps().look_at_rails();
 }

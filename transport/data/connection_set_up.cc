@@ -5,6 +5,8 @@
 #include <string>
 #include <utility>
 
+#include "base/log.h"
+
 namespace gdr::transport {
 namespace {
 
@@ -13,28 +15,6 @@ constexpr char kUnreachable[] =
     "in its subnet, cannot be resolved";
 
 }  // namespace
-
-Result<RailTables> ConnectionSetUp::add_rails(EndRails rails, const Planner& plan, RailSpec* each,
-                                              const QueueDepths& least) {
-  RailMaker maker(end_, changes_);
-  const EndRails all = rails;
-  Result<RailTables> tables = maker.make(std::move(rails), plan, each, least);
-  displaced_ = maker.displaced();
-  if (tables) name_missing_ports(all, plan);
-  return tables;
-}
-
-// By the plan of all rails: where those that stand by are left out, a pair has another one.
-void ConnectionSetUp::name_missing_ports(const EndRails& all, const Planner& plan) {
-  const PairPlan intended = plan(all, /*lean=*/false);
-  end_.missing_ports.clear();
-  for (uint32_t i = 0; i < std::min(end_.rails.pair_count(), intended.size()); ++i) {
-    const QueuePair& pair = end_.rails.pair(i);
-    if (pair.qp != nullptr) continue;
-    const std::string port = to_string(all[intended[i].rail]);
-    if (port != to_string(end_.rails[pair.rail].device())) end_.missing_ports.emplace(i, port);
-  }
-}
 
 Status ConnectionSetUp::accept_peer(const wire::EndPoint& peer) {
   if (Status status = end_.rails.check_peer(peer); !status) return status;
@@ -46,15 +26,15 @@ Status ConnectionSetUp::accept_peer(const wire::EndPoint& peer) {
   for (uint32_t i = 0; i < end_.rails.pair_count(); ++i) {
     // Without recovery it would never carry anything, and could only fail the connection.
     if (!end_.recovers() && end_.rails.pair(i).standby) {
-      (void)excluded_.exclude(i, {});  // as it cannot be spared, there is an error
+      (void)exclude(i, {});  // as it cannot be spared, there is an error
       continue;
     }
-    if (Status status = excluded_.exclude_without_qp(i); !status) return status;
+    if (Status status = exclude_without_qp(i); !status) return status;
     Status fits = end_.rails.check_pair(i, peer);
     if (fits) continue;
-    if (Status status = excluded_.exclude(i, std::move(fits.error())); !status) return status;
+    if (Status status = exclude(i, std::move(fits.error())); !status) return status;
   }
-  excluded_.exclude_displaced(displaced_);
+  exclude_displaced();
   return {};
 }
 
@@ -85,7 +65,7 @@ void ConnectionSetUp::query_ece_offers() {
   if (!end_.options->ece) return;
   for (size_t i = 0; i < end_.rails.pair_count(); ++i) {
     const QueuePair& pair = end_.rails.pair(i);
-    if (excluded_.has(i) || pair.qp == nullptr) continue;
+    if (is_excluded(i) || pair.qp == nullptr) continue;
     end_.ece->query_offer(i, end_.rails[pair.rail].device().hca->api(), pair.qp.get());
   }
 }
@@ -93,7 +73,7 @@ void ConnectionSetUp::query_ece_offers() {
 // The reply is what both ends go by when they connect a pair later.
 Status ConnectionSetUp::query_accepted_ece() {
   for (size_t i = 0; i < end_.rails.pair_count(); ++i) {
-    if (excluded_.has(i)) {
+    if (is_excluded(i)) {
       end_.ece->forget(i);
       continue;
     }
@@ -112,9 +92,9 @@ void ConnectionSetUp::begin_connecting() {
   warn_of_missing_flids();
   for (uint32_t i = 0; i < end_.rails.pair_count(); ++i) {
     if (is_known_unreachable(i)) {
-      (void)excluded_.exclude(i, {Code::kSystem, kUnreachable, ETIMEDOUT});  // never the last
+      (void)exclude(i, {Code::kSystem, kUnreachable, ETIMEDOUT});  // never the last
     }
-    if (excluded_.has(i)) continue;
+    if (is_excluded(i)) continue;
     const QueuePair& pair = end_.rails.pair(i);
     const RailEnd& rail = end_.rails[pair.rail];
     const QueuePairPath path{&rail.address(),        &end_.peer.rail[pair.peer_rail],
@@ -156,7 +136,7 @@ bool ConnectionSetUp::is_known_unreachable(uint32_t pair) const {
 // Whether an active pair is left, as far as is known.
 bool ConnectionSetUp::has_active() const {
   for (uint32_t i = 0; i < end_.rails.pair_count(); ++i) {
-    if (!end_.rails.pair(i).standby && !excluded_.has(i)) return true;
+    if (!end_.rails.pair(i).standby && !is_excluded(i)) return true;
   }
   return false;
 }
@@ -179,7 +159,7 @@ Status ConnectionSetUp::exclude_failed_pairs() {
         const auto [local, remote] = end_.ports_of(i);
         end_.watcher->unreachable_paths().add(local, remote, end_.options->now());
       }
-      if (Status status = excluded_.exclude(i, failed.error); !status) return status;
+      if (Status status = exclude(i, failed.error); !status) return status;
     }
   }
   return {};
@@ -201,11 +181,79 @@ bool ConnectionSetUp::give_up_standby(const HcaContext* hca, int lack) {
     changes_.drop(pair.qp.get());
     pair.qp.reset();
     pair.number = 0;
-    excluded_.forget(i);
+    std::erase_if(excluded_, [i](const LostAtStart& lost) { return lost.pair == i; });
     end_.lacks = lack;
-    return !knows_peer || excluded_.exclude_without_qp(i).has_value();
+    return !knows_peer || exclude_without_qp(i).has_value();
   }
   return false;
+}
+
+// They are between rails that the fabric need not connect, so that they are used only once a probe
+// has come through, like pairs that return. Without recovery there are no probes.
+void ConnectionSetUp::exclude_displaced() {
+  if (!end_.recovers()) return;
+  for (uint32_t pair : displaced_) {
+    const bool last = excluded_.size() + 1 == end_.rails.pair_count();
+    const PairCause cause{.reason = wire::PairReason::kRailMissing, .sys_errno = end_.lacks};
+    if (!last) (void)exclude(pair, {Code::kSystem, to_string(cause)}, cause);
+  }
+}
+
+bool ConnectionSetUp::is_excluded(size_t pair) const {
+  return std::ranges::find(excluded_, pair, &LostAtStart::pair) != excluded_.end();
+}
+
+// Where this end or the peer has no QP for the pair.
+Status ConnectionSetUp::exclude_without_qp(uint32_t pair) {
+  const bool lacks = end_.rails.pair(pair).qp == nullptr;
+  const bool peer_lacks = end_.peer.qp[pair].number == 0;
+  if (!lacks && !peer_lacks) return {};
+  // A receiver makes none where the sender has none, and the sender learns of that.
+  const bool here = lacks && (end_.sends || !peer_lacks);
+  const PairCause cause{.reason = here ? wire::PairReason::kWithdrawn : wire::PairReason::kPeer,
+                        .sys_errno = end_.lacks};
+  return exclude(pair, {Code::kSystem, here ? to_string(cause) : "the peer has no QP for it"},
+                 cause);
+}
+
+Status ConnectionSetUp::exclude(uint32_t pair, Error error, PairCause cause) {
+  if (is_excluded(pair)) return {};
+  excluded_.push_back({pair, cause});
+  if (!end_.recovers() || excluded_.size() == end_.rails.pair_count()) {
+    return tl::unexpected<Error>(std::move(error));
+  }
+  log_excluded(pair, error, cause.reason == wire::PairReason::kNotConnected);
+  return {};
+}
+
+Status ConnectionSetUp::exclude_rail(uint32_t rail, const Error& error) {
+  const PairCause cause{.reason = wire::PairReason::kWithdrawn, .sys_errno = error.sys_errno};
+  for (uint32_t i = 0; i < end_.rails.pair_count(); ++i) {
+    if (end_.rails.pair(i).rail != rail) continue;
+    if (Status status = exclude(i, error, cause); !status) return status;
+  }
+  end_.warn_of_rail(end_.rails[rail].device(), end_.stands_by(rail), error);
+  return {};
+}
+
+void ConnectionSetUp::log_excluded(uint32_t pair, const Error& why, bool warns) const {
+  if (!warns || !end_.rails.pair(pair).standby) {
+    // The warning of the loss points to it, so that NCCL_DEBUG=INFO alone shows it.
+    GDR_INFO(log::kInit | log::kNet, "%s: queue pair %u is not connected: %s", end_.text().c_str(),
+             pair, why.text.c_str());
+    return;
+  }
+  const std::string port = to_string(end_.rails[end_.rails.pair(pair).rail].device());
+  const wire::RailAddress& remote = end_.ports_of(pair).second;
+  const std::string rail =
+      port + " <-> " + end_.peer.host + " " + remote.hca + ":" + std::to_string(remote.port);
+  const std::string cause = why.sys_errno != 0 ? std::to_string(why.sys_errno) : why.text;
+  end_.watcher->rails().warn_of(
+      "not connected, errno " + cause, port, rail,
+      ": the standby rail between these ports is not connected, so that "
+      "connections fail when their other rails do. It is tried again from time "
+      "to time. " +
+          why.text);
 }
 
 void ConnectionSetUp::drop_unused() {

@@ -3,24 +3,36 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "transport/data/connection_end.h"
-#include "transport/data/excluded_pairs.h"
-#include "transport/data/rail_maker.h"
+#include "transport/pairs/pair_plan.h"
+#include "transport/pairs/rail_tables.h"
 #include "transport/pairs/state_changes.h"
+#include "transport/recovery/recovery.h"
 
 namespace gdr::transport {
 
+// Plans the pairs of an end. lean: without what a connection can do without.
+using Planner = std::function<PairPlan(const EndRails& rails, bool lean)>;
+
 // In this order: add_rails(), change_states(), what is sent (ConnectionEnd::point) and
 // accept_peer(), which at the receiver comes first, begin_connecting(), change_states(), and
-// drop_unused().
+// drop_unused(). A connection that recovers goes without pairs that cannot be connected, as long as
+// one is left. connection_rails.cc has add_rails().
 class ConnectionSetUp {
  public:
   // Outlives it.
   explicit ConnectionSetUp(ConnectionEnd& end) : end_(end) {}
 
-  // RailMaker::make.
+  // Creates this end of the pairs that `plan` plans for `rails`, each as `each` says; its `qps`
+  // does not count; and the tables. Rails without a pair are left out. A connection that offers
+  // recovery also goes without rails that cannot be created, unless none is left. Where that is an
+  // active rail, it is first tried again lean: without standby rails, with the depths `least`,
+  // which `each` then has, and with what standby pairs of other connections give up for it
+  // (RoomRequests). So it is made at once where little memory is left to lock
+  // (ConnectionOptions::spare_memory).
   Result<RailTables> add_rails(EndRails rails, const Planner& plan, RailSpec* each,
                                const QueueDepths& least);
   // Checks that the peer's end fits ours, and keeps it. The error text names both ends and the fix.
@@ -47,19 +59,36 @@ class ConnectionSetUp {
   void drop_unused();
   // Other connections learn which ports have been reached. Before the state of a QP may change.
   void note_reached_ports() const;
-  ExcludedPairs& excluded() { return excluded_; }
+
+  // The pairs that the connection goes without.
+  const std::vector<LostAtStart>& excluded() const { return excluded_; }
+  // Goes on without a pair, or returns its error where it is the last one or cannot be spared.
+  Status exclude(uint32_t pair, Error error, PairCause cause = {wire::PairReason::kNotConnected});
+  // The same for all pairs of a rail, on which something could not be created. Warns of it.
+  Status exclude_rail(uint32_t rail, const Error& error);
 
  private:
+  Result<RailTables> make_rails(EndRails rails, const Planner& plan, RailSpec* each,
+                                const QueueDepths& least);
+  Result<RailTables> make_lean(const EndRails& rails, const Planner& plan, RailSpec* each,
+                               const QueueDepths& least, const Error& lack);
+  Result<RailTables> try_rails(const EndRails& rails, const PairPlan& plan, RailSpec each,
+                               size_t* failed);
+  Status add_rail(const Device& device, const RailSpec& spec);
   void name_missing_ports(const EndRails& all, const Planner& plan);
   bool is_known_unreachable(uint32_t pair) const;
   bool has_active() const;
+  bool is_excluded(size_t pair) const;
+  Status exclude_without_qp(uint32_t pair);
+  void exclude_displaced();
   Status exclude_failed_pairs();
+  void log_excluded(uint32_t pair, const Error& why, bool warns) const;
   void warn_of_missing_flids() const;
 
   ConnectionEnd& end_;
   StateChanges changes_;
-  std::vector<uint32_t> displaced_;  // RailMaker::displaced
-  ExcludedPairs excluded_{end_};
+  std::vector<uint32_t> displaced_;  // pairs that are on another rail, as theirs was not created
+  std::vector<LostAtStart> excluded_;
 };
 
 }  // namespace gdr::transport

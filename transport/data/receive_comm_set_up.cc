@@ -92,7 +92,7 @@ Status ReceiveComm::create_flushes() {
       added = flushes_.add_rail(rail, stands_by);
     }
     if (!added && connection_.end().recovers()) {
-      added = set_up_->excluded().exclude_rail(rail, added.error());
+      added = set_up_->exclude_rail(rail, added.error());
     }
     if (!added) return added;
   }
@@ -133,7 +133,7 @@ Status ReceiveComm::post_all_receives() {
     if (posted == receives_each_) continue;
     connection_.recovery()->arrivals(pair).count_receives(posted - receives_each_);
     Error error{Code::kSystem, "posting receives on a new QP failed"};
-    Status spared = set_up_->excluded().exclude(pair, std::move(error));
+    Status spared = set_up_->exclude(pair, std::move(error));
     if (!spared) return spared;
   }
   return {};

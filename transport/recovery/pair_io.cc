@@ -138,7 +138,7 @@ std::string PairIo::port_text(uint32_t pair) const {
   return is_rail_missing(pair) ? is_.missing->at(pair) : to_string(rail_of(pair).device());
 }
 
-// A pair without a QP is on rail 0 where the peer goes without its rail (RailMaker).
+// A pair without a QP is on rail 0 where the peer goes without its rail (ConnectionSetUp).
 std::string PairIo::peer_text(uint32_t pair) const {
   const wire::QpAddress& peers = is_.peer->qp[pair];
   if (peers.number == 0 && peers.rail == 0) return std::string(is_.peer->host) + " (unnamed)";

@@ -1,7 +1,8 @@
-#include "transport/data/rail_maker.h"
-
+// How an end of a connection creates its rails, with what gives way for them.
 #include <algorithm>
 #include <utility>
+
+#include "transport/data/connection_set_up.h"
 
 namespace gdr::transport {
 namespace {
@@ -15,7 +16,27 @@ struct LeftOut {
 
 }  // namespace
 
-Status RailMaker::add_rail(const Device& device, const RailSpec& spec) {
+Result<RailTables> ConnectionSetUp::add_rails(EndRails rails, const Planner& plan, RailSpec* each,
+                                              const QueueDepths& least) {
+  const EndRails all = rails;
+  Result<RailTables> tables = make_rails(std::move(rails), plan, each, least);
+  if (tables) name_missing_ports(all, plan);
+  return tables;
+}
+
+// By the plan of all rails: where those that stand by are left out, a pair has another one.
+void ConnectionSetUp::name_missing_ports(const EndRails& all, const Planner& plan) {
+  const PairPlan intended = plan(all, /*lean=*/false);
+  end_.missing_ports.clear();
+  for (uint32_t i = 0; i < std::min(end_.rails.pair_count(), intended.size()); ++i) {
+    const QueuePair& pair = end_.rails.pair(i);
+    if (pair.qp != nullptr) continue;
+    const std::string port = to_string(all[intended[i].rail]);
+    if (port != to_string(end_.rails[pair.rail].device())) end_.missing_ports.emplace(i, port);
+  }
+}
+
+Status ConnectionSetUp::add_rail(const Device& device, const RailSpec& spec) {
   if (Status status = end_.rails.add(device, spec, *end_.options); !status) return status;
   const RailEnd& rail = end_.rails[end_.rails.size() - 1];
   for (const QueuePair& pair : rail.qps()) {
@@ -27,8 +48,8 @@ Status RailMaker::add_rail(const Device& device, const RailSpec& spec) {
 }
 
 // What fails a connection is named by its first active rail: standby rails only take its place.
-Result<RailTables> RailMaker::make(EndRails rails, const Planner& plan, RailSpec* each,
-                                   const QueueDepths& least) {
+Result<RailTables> ConnectionSetUp::make_rails(EndRails rails, const Planner& plan, RailSpec* each,
+                                               const QueueDepths& least) {
   std::vector<size_t> missing;
   std::vector<LeftOut> left_out;
   Status spare{};
@@ -87,8 +108,9 @@ Result<RailTables> RailMaker::make(EndRails rails, const Planner& plan, RailSpec
 
 // Without standby rails, with the depths of a connection that has none, and with what the standby
 // pairs of other connections give up for it.
-Result<RailTables> RailMaker::make_lean(const EndRails& rails, const Planner& plan, RailSpec* each,
-                                        const QueueDepths& least, const Error& lack) {
+Result<RailTables> ConnectionSetUp::make_lean(const EndRails& rails, const Planner& plan,
+                                              RailSpec* each, const QueueDepths& least,
+                                              const Error& lack) {
   const EndRails lean{rails.active, {}};
   RailSpec of_lean = *each;
   of_lean.depths = least;
@@ -104,8 +126,8 @@ Result<RailTables> RailMaker::make_lean(const EndRails& rails, const Planner& pl
   return added;
 }
 
-Result<RailTables> RailMaker::try_rails(const EndRails& rails, const PairPlan& plan, RailSpec each,
-                                        size_t* failed) {
+Result<RailTables> ConnectionSetUp::try_rails(const EndRails& rails, const PairPlan& plan,
+                                              RailSpec each, size_t* failed) {
   end_.rails = RailSet();
   changes_ = StateChanges();
   PairPlan compact = plan;  // numbers only the rails that have a QP
