@@ -37,9 +37,7 @@ bool may_register_gpu_memory(const HcaContext& hca) {
 }  // namespace
 
 ReceiveComm::ReceiveComm(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher)
-    : Comm(std::move(options), watcher, /*sends=*/false) {
-  slots_.observe(ObservedWork::create(connection_.options().observer, wire::kSlots, 1));
-}
+    : Comm(std::move(options), watcher, /*sends=*/false) {}
 
 Result<std::unique_ptr<ReceiveComm>> ReceiveComm::create(
     const EndRails& rails, std::shared_ptr<const ConnectionOptions> options, Watcher* watcher,

@@ -36,7 +36,7 @@ class Episodes {
 };
 
 // The severity of a port that takes the last rail of a connection: LossEffect::kWaits.
-inline constexpr int kWorstOfAPort = 2;
+inline constexpr int kWorstOfAPort = 3;
 
 // A warning, or an INFO line where that is left out, with the place of the caller.
 void write_line(bool warning, const std::string& text, const char* file = __builtin_FILE(),

@@ -1,8 +1,9 @@
 #include "transport/recovery/loss_log.h"
 
 #include <algorithm>
+#include <array>
+#include <set>
 #include <utility>
-#include <vector>
 
 #include "base/log.h"
 
@@ -23,20 +24,22 @@ void count_up(std::atomic<uint64_t>& losses_or_returns) {
                           std::memory_order_relaxed);
 }
 
-// The ports of this end over which the connection goes on. Further pairs between the same two ports
-// are lost soon.
-std::vector<std::string> usable_ports(const RecoveryState& state, const Pair& but) {
-  const PairIo& io = state.io;
-  std::vector<std::string> active, standby, same;
+// The ports of this end over which the connection goes on: of active pairs, else of standby pairs,
+// else of further pairs between the same two ports, which are lost soon.
+std::string usable_ports(const RecoveryState& state, const Pair& but) {
+  std::array<std::set<std::string>, 3> ports;
   for (const Pair& pair : state.pairs) {
     if (!pair.agreement.usable()) continue;
-    const bool is_same = io.path_text(pair.index) == io.path_text(but.index);
-    const std::string port = io.port_text(pair.index) + (pair.stands_by ? " (standby)" : "");
-    std::vector<std::string>& to = is_same ? same : pair.stands_by ? standby : active;
-    if (std::ranges::find(to, port) == to.end()) to.push_back(port);
+    const bool is_same = state.io.path_text(pair.index) == state.io.path_text(but.index);
+    const std::string port = state.io.port_text(pair.index);
+    ports[is_same ? 2 : pair.stands_by ? 1 : 0].insert(port + (pair.stands_by ? " (standby)" : ""));
   }
-  if (active.empty()) active = std::move(standby);
-  return active.empty() ? same : active;
+  std::string text;
+  for (const std::set<std::string>& of_a_kind : ports) {
+    if (!text.empty()) break;
+    for (const std::string& port : of_a_kind) text += (text.empty() ? "" : " + ") + port;
+  }
+  return text;
 }
 
 // Whether one of the ends has logged a warning of its own, which says more. This end's own cause
@@ -107,17 +110,18 @@ RailLoss describe_loss(const RecoveryState& state, const Pair& pair) {
                                pair.agreement.peer().step >= step;
   if (is_of_this_loss) loss.peer_cause = pair.agreement.peer().cause;
   // One that the connection has moved to is missed like any other.
-  loss.stands_by = pair.stands_by && std::ranges::any_of(state.pairs, [](const Pair& other) {
-                     return !other.stands_by && other.agreement.usable();
-                   });
+  const bool stood_by = pair.stands_by && std::ranges::any_of(state.pairs, [](const Pair& other) {
+                          return !other.stands_by && other.agreement.usable();
+                        });
   loss.may_return = pair.may_return();
   loss.usable = usable_ports(state, pair);
   loss.waits = std::chrono::duration_cast<milliseconds>(state.patience);
-  loss.connection = &state;
   if (loss.usable.empty()) {
     loss.effect = LossEffect::kWaits;
   } else if (is_explained(pair)) {
     loss.effect = LossEffect::kExplained;
+  } else if (stood_by) {
+    loss.effect = LossEffect::kStoodBy;
   }
   return loss;
 }

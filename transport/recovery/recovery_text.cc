@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cctype>
 #include <iterator>
+#include <set>
 
 #include "base/finding.h"
 #include "drivers/verbs/wc_text.h"
 #include "transport/link/episodes.h"
-#include "transport/link/failure_log.h"
 #include "transport/pairs/work_id.h"
 
 namespace gdr::transport {
@@ -105,14 +105,15 @@ TextAndFix likely_cause(const PairCause& cause) {
       "look at `dmesg` of both hosts, and at `nccl-gdr doctor --check iommu`"};
 }
 
-std::string likely_text(const TextAndFix& likely) {
-  return likely.text.empty() ? "" : "Likely cause: " + likely.text + ". ";
-}
-
-bool add_once(std::vector<std::string>* to, const std::string& text) {
-  if (std::ranges::find(*to, text) != to->end()) return false;
-  to->push_back(text);
-  return true;
+// What becomes of the connections.
+std::string effect_text(const RailLoss& loss) {
+  if (loss.effect == LossEffect::kStoodBy) return "; it was a standby rail";
+  if (loss.effect == LossEffect::kWaits) {
+    const auto seconds = std::chrono::ceil<std::chrono::seconds>(loss.waits).count();
+    return "; no rail is usable, so that connections wait " + std::to_string(seconds) +
+           " s at most for one to return while requests are outstanding, and then fail";
+  }
+  return "; connections go on over " + loss.usable;
 }
 
 // "mlx5_0:1 <-> nodeB mlx5_3:1: the port is down at nodeB mlx5_3:1".
@@ -124,7 +125,7 @@ std::string path_text(const RailLoss& loss) {
 // ". Likely cause: ... . Fix: ...".
 std::string advice_text(const PairCause& cause) {
   const TextAndFix likely = likely_cause(cause);
-  return ". " + likely_text(likely) + "Fix: " + likely.fix;
+  return (likely.text.empty() ? "" : ". Likely cause: " + likely.text) + ". Fix: " + likely.fix;
 }
 
 }  // namespace
@@ -155,78 +156,16 @@ std::string failed_return_text(const PairCause& cause, const PairCause& peers) {
   return is_timeout(found) ? text + ". Fix: " + likely_cause(found).fix : text;
 }
 
-std::string ports_text(const std::vector<std::string>& ports) {
-  if (ports.size() == 1) return ports[0];
-  return ports[0] + " and " + counted(ports.size() - 1, "other port");
+std::string cause_text(const RailLoss& loss) {
+  return (is_peers(loss) ? host_of(loss.peer) + " reports: " : "") + to_string(origin(loss));
 }
 
-void RailLosses::add(const RailLoss& loss) {
-  port_ = loss.port;
-  add_once(&peers_, loss.peer);
-  add_cause(loss);
-  effect_ = loss.effect;
-  (loss.stands_by ? stood_by_ : connections_).insert(loss.connection);
-  for (const std::string& port : loss.usable) {
-    if (!loss.stands_by) add_once(&usable_, port);
-  }
-  may_return_ = may_return_ || loss.may_return;
-  waits_ = std::max(waits_, loss.waits);
-}
-
-void RailLosses::add_cause(const RailLoss& loss) {
-  const Cause added{origin(loss), is_peers(loss) ? host_of(loss.peer) : ""};
-  const auto is_same = [&](const Cause& one) {
-    return one.cause == added.cause && one.peer.empty() == added.peer.empty();
-  };
-  if (std::ranges::any_of(causes_, is_same)) return;
-  causes_.push_back(added);
-  std::ranges::stable_sort(causes_, {}, [](const Cause& one) {
-    return std::pair(rank_of(one.cause), !one.peer.empty());
-  });
-}
-
-std::string RailLosses::causes_text() const {
-  std::string text;
-  for (const auto& [cause, peer] : causes_) {
-    text +=
-        (text.empty() ? "" : ", ") + (peer.empty() ? "" : peer + " reports: ") + to_string(cause);
-  }
-  return text;
-}
-
-std::string RailLosses::rails_text() const { return port_ + " <-> " + ports_text(peers_); }
-
-std::string RailLosses::text(int left_out) const {
-  const TextAndFix likely = likely_cause(causes_[0].cause);
-  return rails_text() + " is lost: " + causes_text() + effect_text() + left_out_text(left_out) +
-         ". " + likely_text(likely) +
-         (may_return_ ? "It is used again when it returns"
-                      : "It is not used again for the rest of the job") +
-         ". Fix: " + likely.fix;
-}
-
-std::string RailLosses::effect_text() const {
-  if (effect_ == LossEffect::kWaits) {
-    Connections all = connections_;
-    all.insert(stood_by_.begin(), stood_by_.end());
-    const auto seconds = std::chrono::ceil<std::chrono::seconds>(waits_).count();
-    return "; no rail is usable for " + counted(all.size(), "connection") + ", which will wait " +
-           std::to_string(seconds) +
-           " s at most for one to return while requests are outstanding, and then fail";
-  }
-  std::string text = going_on_text();
-  if (!stood_by_.empty()) {
-    text += "; it was the standby rail of " + counted(stood_by_.size(), "connection");
-  }
-  return text;
-}
-
-std::string RailLosses::going_on_text() const {
-  if (connections_.empty()) return "";
-  std::string text = "; " + counted(connections_.size(), "connection") +
-                     (connections_.size() == 1 ? " goes on over " : " go on over ");
-  for (size_t i = 0; i < usable_.size(); ++i) text += (i == 0 ? "" : " + ") + usable_[i];
-  return text;
+std::string lost_rail_text(const RailLoss& loss, int left_out) {
+  return loss.port + " <-> " + loss.peer + " is lost: " + cause_text(loss) + effect_text(loss) +
+         left_out_text(left_out) +
+         (loss.may_return ? ". It is used again when it returns"
+                          : ". It is not used again for the rest of the job") +
+         advice_text(origin(loss));
 }
 
 std::string no_pair_is_left_text(const std::vector<RailLoss>& losses,
@@ -235,9 +174,10 @@ std::string no_pair_is_left_text(const std::vector<RailLoss>& losses,
   std::string text = "no rail is left";
   if (seconds > 0) text += ", and none has returned for " + std::to_string(seconds) + " s";
   text += ". ";
-  std::vector<std::string> paths;
+  std::set<std::string> paths;
   for (const RailLoss& loss : losses) {
-    if (add_once(&paths, path_text(loss))) text += (paths.size() == 1 ? "" : "; ") + paths.back();
+    const std::string path = path_text(loss);
+    if (paths.insert(path).second) text += (paths.size() == 1 ? "" : "; ") + path;
   }
   const auto rank = [](const RailLoss& loss) { return rank_of(origin(loss)); };
   return text + advice_text(origin(*std::ranges::min_element(losses, {}, rank)));

@@ -118,7 +118,6 @@ void HcaEvents::take_port(const HcaContext& hca, const ibv_async_event& event,
     }
   }
   if (event.event_type == IBV_EVENT_PORT_ERR && down.connections + down.waiting > 0) {
-    rails_.flush();
     return failures_.port_down(down, Clock::now());
   }
   // Where the port is used, NCCL_DEBUG=INFO alone shows that it goes down, and that it is back.

@@ -5,7 +5,6 @@
 
 #include "transport/device/hca.h"
 #include "transport/link/failure_log.h"
-#include "transport/watch/rail_log.h"
 #include "transport/watch/watched_links.h"
 
 namespace gdr::transport {
@@ -15,8 +14,8 @@ class HcaEvents {
  public:
   // All outlive it. fails: fatal events fail the connections that they concern and that do not
   // recover; otherwise they are only logged (NCCL_IB_RETURN_ASYNC_EVENTS).
-  HcaEvents(WatchedLinks& links, FailureLog& failures, RailLog& rails, bool fails)
-      : links_(links), failures_(failures), rails_(rails), fails_(fails) {}
+  HcaEvents(WatchedLinks& links, FailureLog& failures, bool fails)
+      : links_(links), failures_(failures), fails_(fails) {}
 
   // Reads an event of the HCA, if there is one. has_ended: of its descriptor. Returns false once
   // the HCA reports nothing any more.
@@ -29,7 +28,6 @@ class HcaEvents {
 
   WatchedLinks& links_;
   FailureLog& failures_;
-  RailLog& rails_;
   const bool fails_;
 };
 

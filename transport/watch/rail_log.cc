@@ -11,9 +11,6 @@ namespace {
 
 static_assert(static_cast<int>(LossEffect::kWaits) == kWorstOfAPort);
 
-// How long losses and returns are collected for one line.
-constexpr std::chrono::seconds kCollected{1};
-
 // NCCL_DEBUG=INFO alone shows the first line of a loss.
 void write_rail_line(bool warns, const std::string& text) {
   if (warns) {
@@ -25,13 +22,24 @@ void write_rail_line(bool warns, const std::string& text) {
 
 }  // namespace
 
+// Other connections lose the same rail, which is worth a line only where they lose more by it.
 void RailLog::lost(const RailLoss& loss) {
   const Clock::time_point now = now_();
   std::lock_guard lock(mutex_);
-  Port& port = ports_[loss.port];
-  port.lost_peers.try_emplace(loss.peer, now);
-  if (port.losses.empty()) port.since = now;
-  port.losses[loss.effect].add(loss);
+  std::map<std::string, Lost>& peers = ports_[loss.port].lost;
+  const bool counts = peers.empty();
+  const auto [found, is_new] = peers.try_emplace(loss.peer, Lost{now, now, loss});
+  Lost& known = found->second;
+  const bool is_less = loss.effect <= known.loss.effect && loss.may_return >= known.loss.may_return;
+  if (!is_new && is_less && now - known.logged_at < Episodes::kMinute) return;
+  known = {known.since, now, loss};
+  std::optional<int> left_out;
+  if (loss.effect != LossEffect::kExplained) {
+    left_out = episodes_.warn(loss.port, now, static_cast<int>(loss.effect), counts);
+  }
+  const bool warns = left_out && (loss.effect != LossEffect::kStoodBy ||
+                                  episodes_.warn("standby rails: " + cause_text(loss), now));
+  write_rail_line(warns, lost_rail_text(loss, left_out.value_or(0)));
 }
 
 // The first connection that uses it again counts.
@@ -39,12 +47,11 @@ void RailLog::returned(const std::string& port_name, const std::string& peer) {
   const Clock::time_point now = now_();
   std::lock_guard lock(mutex_);
   Port& port = ports_[port_name];
-  const auto lost = port.lost_peers.extract(peer);
+  const auto lost = port.lost.extract(peer);
   if (lost.empty()) return;
-  write_losses(port_name, port);
-  port.is_lost = false;
   port.causes.clear();
-  const auto away = std::chrono::duration_cast<std::chrono::milliseconds>(now - lost.mapped());
+  const auto away =
+      std::chrono::duration_cast<std::chrono::milliseconds>(now - lost.mapped().since);
   write_rail_line(
       false, port_name + " <-> " + peer + ": the rail is used again after " + seconds_text(away));
 }
@@ -76,30 +83,6 @@ void RailLog::warn_of(const std::string& cause, const std::string& port, const s
   const bool warns = !known.contains(cause) && episodes_.warn(cause, now_());
   if (warns) known.insert(cause);
   write_rail_line(warns, rail + text);
-}
-
-void RailLog::write(Clock::time_point now) {
-  std::lock_guard lock(mutex_);
-  for (auto& [name, port] : ports_) {
-    if (now - kCollected >= port.since) write_losses(name, port);
-  }
-}
-
-// Other connections may lose a rail later that is lost already.
-void RailLog::write_losses(const std::string& name, Port& port) {
-  for (const auto& [effect, losses] : std::exchange(port.losses, {})) {
-    const bool again = !std::exchange(port.is_lost, true);
-    std::optional<int> left_out;
-    if (effect != LossEffect::kExplained) {
-      left_out = episodes_.warn(name, port.since, static_cast<int>(effect), again);
-    } else if (!again) {
-      continue;
-    }
-    const bool warns =
-        left_out && (!losses.stood_by() ||
-                     episodes_.warn("standby rails: " + losses.common_text(), port.since));
-    write_rail_line(warns, losses.text(left_out.value_or(0)));
-  }
 }
 
 }  // namespace gdr::transport

@@ -10,7 +10,6 @@
 #include <set>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "base/clock.h"
 #include "transport/link/episodes.h"
@@ -18,18 +17,15 @@
 
 namespace gdr::transport {
 
-// Collects the losses that connections report for a second or two, and writes a line for each port.
-// A port has at most one warning a minute, which then says how often its rails were lost since the
-// last, and one more when connections are left that have no usable rail; other losses are INFO
-// lines, and so are those of standby rails but the first that one cause takes away in a minute.
-// Thread-safe; used only where something has failed.
+// Writes what connections report. A port has at most one warning a minute, which then says how
+// often its rails were lost since the last, and further ones only where more is lost: by
+// connections that have used the rail, or that have no usable rail left. Of standby rails that one
+// cause takes away in a minute, the first alone is warned of. Other losses are INFO lines, one for
+// each peer. Thread-safe; used only where something has failed.
 class RailLog {
  public:
   explicit RailLog(Episodes& episodes, Now now = Clock::now)
       : episodes_(episodes), now_(std::move(now)) {}
-  ~RailLog() { flush(); }
-  RailLog(const RailLog&) = delete;
-  RailLog& operator=(const RailLog&) = delete;
 
   // A connection lost a rail.
   void lost(const RailLoss& loss);
@@ -46,23 +42,19 @@ class RailLog {
   // returns. Other lines are INFO.
   void warn_of(const std::string& cause, const std::string& port, const std::string& rail,
                const std::string& text);
-  // Writes what has been collected for a second. Called once a second.
-  void on_tick() { write(now_()); }
-  // Writes all that has been collected, for what is logged or ends next.
-  void flush() { write(Clock::time_point::max()); }
 
  private:
+  // A rail to a peer that is not reached yet.
+  struct Lost {
+    Clock::time_point since;
+    Clock::time_point logged_at;
+    RailLoss loss;  // that was logged then
+  };
   // A port of this node.
   struct Port {
-    std::map<LossEffect, RailLosses> losses;              // not written yet
-    Clock::time_point since;                              // the first of them
-    std::map<std::string, Clock::time_point> lost_peers;  // that are not reached yet, since when
-    bool is_lost = false;          // losses are written, and no rail of it has returned since
-    std::set<std::string> causes;  // that it was warned of
+    std::map<std::string, Lost> lost;  // by peer
+    std::set<std::string> causes;      // that it was warned of
   };
-
-  void write(Clock::time_point now);
-  void write_losses(const std::string& name, Port& port);
 
   Episodes& episodes_;
   const Now now_;

@@ -48,7 +48,7 @@ Watcher::Watcher(UniqueFd epoll, UniqueFd wake, ListeningSocket reopen,
       wake_(std::move(wake)),
       watchdog_(watchdog),
       reopen_port_(std::move(reopen)),
-      events_(links_, failures_, rails_, events_fail) {
+      events_(links_, failures_, events_fail) {
   // EPOLLET: connections that cannot be accepted would wake the thread all the time.
   if (reopen_port_.fd() >= 0) watch_fd(reopen_port_.fd(), EPOLLIN | EPOLLET);
   // The thread inherits the mask: the application's signals must be delivered to its own threads.
@@ -98,15 +98,9 @@ void Watcher::add(const std::shared_ptr<PeerLink>& link, std::vector<EventSource
   wake_up();
 }
 
-// The process may end before the next tick. Without memory the lines are left out: a connection is
-// being closed.
 void Watcher::remove(const PeerLink* link) {
   leave_fd(link->fd());
-  if (!links_.remove(*link)) return;
-  try {
-    rails_.flush();
-  } catch (const std::bad_alloc&) {
-  }
+  (void)links_.remove(*link);
 }
 
 void Watcher::add_hca(const std::shared_ptr<HcaContext>& hca) {
@@ -250,7 +244,6 @@ void Watcher::tick(Clock::time_point now) {
     failures_.path_lost(*link, static_cast<size_t>(connections), now);
   }
   next_deadline_ = std::max(next_deadline_, now + kShortestTick);
-  rails_.on_tick();
   if (task != nullptr) task();
   if (watchdog_.check(all, now)) process_counters_.count_stall();
 }
@@ -260,7 +253,6 @@ void Watcher::log_failure(const PeerLink& link) {
   const auto connections = std::ranges::count_if(all, [&](const auto& other) {
     return other->peer() == link.peer() && (other->failed() || other->peer_gone());
   });
-  rails_.flush();  // the job may end at once
   failures_.link_failed(link, static_cast<size_t>(connections), Clock::now());
 }
 

@@ -79,10 +79,8 @@ struct RecoveringEnd {
   }
 
   void log_loss(const RailLoss& loss) {
-    RailLosses one;
-    one.add(loss);
     const bool is_explained = loss.effect == LossEffect::kExplained;
-    (is_explained ? explained : losses).push_back(one.text());
+    (is_explained ? explained : losses).push_back(lost_rail_text(loss));
   }
 
   ibv_qp* qp(uint32_t pair) { return connection.rails().pair(pair).qp.get(); }

@@ -163,7 +163,7 @@ TEST_F(RecoveryTest, PairIsLost_IsLoggedOnceWhenTheEndsHaveAgreed) {
   ASSERT_EQ(sender.losses.size(), 1u);
   EXPECT_TRUE(contains_all(
       sender.losses[0],
-      {"fake_c:1 <-> ", "fake_d:1 is lost: RETRY_EXC_ERR; 1 connection goes on over fake_a:1. ",
+      {"fake_c:1 <-> ", "fake_d:1 is lost: RETRY_EXC_ERR; connections go on over fake_a:1. ",
        "Fix: "}));
   bed.run();
   skip_a_second();
