@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <string_view>
 #include <utility>
 
 #include "base/unique_fd.h"
@@ -19,14 +20,15 @@ namespace {
 constexpr int kCapIpcLock = 14;                                // CAP_IPC_LOCK of linux/capability.h
 constexpr char kInitialUserNamespace[] = "user:[4026531837]";  // PROC_USER_INIT_INO of Linux
 
-// Returns the number in `base` behind "name:" in a status file, 0 if the file has none.
-uint64_t field(const std::string& status, const std::string& name, int base) {
+// Whether the process of a status file has the capability.
+bool is_capable(const std::string& status, int capability) {
+  constexpr std::string_view kEffective = "CapEff:";
   std::ifstream file(status);
   for (std::string line; std::getline(file, line);) {
-    if (line.compare(0, name.size() + 1, name + ":") != 0) continue;
-    return std::strtoull(line.c_str() + name.size() + 1, nullptr, base);
+    if (!line.starts_with(kEffective)) continue;
+    return (std::strtoull(line.c_str() + kEffective.size(), nullptr, 16) >> capability & 1) != 0;
   }
-  return 0;
+  return false;
 }
 
 }  // namespace
@@ -49,7 +51,6 @@ SystemFacts read_system_facts(const HcaContext& hca, const GpuIdentity& gpu) {
     if (supported) facts.driver_supports_dmabuf = *supported;
   }
   facts.memory_lock_limit = memory_lock_limit();
-  facts.pinned_bytes = pinned_bytes();
   facts.bar1_bytes = bar1_bytes(gpu.pci_id);
   facts.registered_bytes = hca.registrations().gpu_bytes();
   facts.file_descriptors_exhausted = file_descriptors_exhausted();
@@ -78,17 +79,18 @@ std::optional<uint64_t> memory_lock_limit(const std::string& status, const std::
   if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return {};
   std::error_code ignored;
   const bool initial = std::filesystem::read_symlink(user_ns, ignored) == kInitialUserNamespace;
-  if (initial && (field(status, "CapEff", 16) >> kCapIpcLock & 1) != 0) return {};
+  if (initial && is_capable(status, kCapIpcLock)) return {};
   return limit.rlim_cur;
 }
 
-uint64_t pinned_bytes(const std::string& status) {
-  constexpr uint64_t kKibi = 1024;
-  return field(status, "VmPin", 10) * kKibi;
-}
-
-std::string lack_text(int err, const std::string& stated, std::optional<uint64_t> lock_limit) {
-  const std::string no_room = "the HCA has no room for more (it states " + stated + ")";
+// EAGAIN is that of a cgroup's limit (rdmacg_try_charge() of Linux), EOVERFLOW irdma's.
+std::string lack_text(const HcaContext& hca, int err, std::optional<uint64_t> lock_limit) {
+  if (err != ENOMEM && err != EAGAIN && err != ENOSPC && err != EOVERFLOW) return "";
+  ibv_device_attr attr{};
+  if (hca.api().query_device(hca.context(), &attr) != 0) return "";
+  const std::string no_room =
+      "the HCA has no room for more (it states max_qp " + std::to_string(attr.max_qp) +
+      ", max_cq " + std::to_string(attr.max_cq) + ", max_mr " + std::to_string(attr.max_mr) + ")";
   const std::string fix =
       "lower GDR_NCCL_STANDBY_RAILS, NCCL_IB_QPS_PER_CONNECTION or NCCL_BUFFSIZE";
   if (err != ENOMEM) return ": " + no_room + ", or a cgroup's rdma.max is reached. Fix: " + fix;
@@ -96,17 +98,6 @@ std::string lack_text(int err, const std::string& stated, std::optional<uint64_t
   return ". Fix: raise the memory-lock limit of " + std::to_string(*lock_limit / 1024) +
          " KiB (ulimit -l unlimited; containers: IPC_LOCK); where that does not help, " + no_room +
          ": " + fix;
-}
-
-// EAGAIN is that of a cgroup's limit (rdmacg_try_charge() of Linux), EOVERFLOW irdma's.
-std::string lack_text(const HcaContext& hca, int err) {
-  if (err != ENOMEM && err != EAGAIN && err != ENOSPC && err != EOVERFLOW) return "";
-  ibv_device_attr attr{};
-  if (hca.api().query_device(hca.context(), &attr) != 0) return "";
-  const std::string stated = "max_qp " + std::to_string(attr.max_qp) + ", max_cq " +
-                             std::to_string(attr.max_cq) + ", max_mr " +
-                             std::to_string(attr.max_mr);
-  return lack_text(err, stated, memory_lock_limit());
 }
 
 tl::unexpected<Error> fail_making(const HcaContext& hca, std::string text, int err) {

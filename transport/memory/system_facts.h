@@ -26,7 +26,6 @@ struct SystemFacts {
   std::optional<bool>
       driver_supports_dmabuf;  // CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED; unset: unknown
   std::optional<uint64_t> memory_lock_limit;  // bytes; see memory_lock_limit()
-  uint64_t pinned_bytes = 0;                  // bytes that count against that limit
   std::optional<uint64_t> bar1_bytes;         // size of the GPU's BAR1; unset: unknown
   uint64_t registered_bytes = 0;  // GPU memory that this process has registered on the HCA
   bool file_descriptors_exhausted = false;
@@ -49,15 +48,11 @@ std::optional<uint64_t> bar1_bytes(const std::string& pci_id,
 std::optional<uint64_t> memory_lock_limit(const std::string& status = "/proc/self/status",
                                           const std::string& user_ns = "/proc/self/ns/user");
 
-// Returns the bytes that RDMA registrations of this process hold pinned (VmPin of `status`), which
-// count against RLIMIT_MEMLOCK; 0 if unknown.
-uint64_t pinned_bytes(const std::string& status = "/proc/self/status");
-
 // What a verb lacks that could not make a CQ, a QP or a registration, with a fix, for the end of
 // its error's text; "" where the errno value says nothing of that. Their buffers all count against
-// that limit. Asks the HCA for its limits. The second one: with those known, "max_qp 8192".
-std::string lack_text(const HcaContext& hca, int err);
-std::string lack_text(int err, const std::string& stated, std::optional<uint64_t> lock_limit);
+// that limit. Asks the HCA for its limits.
+std::string lack_text(const HcaContext& hca, int err,
+                      std::optional<uint64_t> lock_limit = memory_lock_limit());
 // Makes the error of that verb.
 tl::unexpected<Error> fail_making(const HcaContext& hca, std::string text, int err);
 

@@ -12,6 +12,7 @@
 
 #include "base/unique_fd.h"
 #include "tests/fakes/temp_folder.h"
+#include "tests/fakes/verbs/fake_verbs.h"
 
 namespace gdr::transport {
 namespace {
@@ -19,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr char kOrdinary[] =
-    "Name:\ttrain\nVmPeak:\t  9000 kB\nVmLck:\t  64 kB\nVmPin:\t  2048 kB\n"
+    "Name:\ttrain\nVmPeak:\t  9000 kB\n"
     "CapPrm:\t000001ffffffffff\nCapEff:\t0000000000000000\n";
 
 struct ProcessLimits : testing::Test {
@@ -30,12 +31,6 @@ struct ProcessLimits : testing::Test {
     return folder.path() / "status";
   }
 };
-
-TEST_F(ProcessLimits, PinnedBytes_AreVmPin) {
-  EXPECT_EQ(pinned_bytes(status(kOrdinary)), 2048u * 1024);
-  EXPECT_EQ(pinned_bytes(status("Name:\tx\n")), 0u);
-  EXPECT_EQ(pinned_bytes("/no-such-folder/status"), 0u);
-}
 
 TEST_F(ProcessLimits, MemoryLock_CountsWithoutIpcLockOfTheInitialUserNamespace) {
   rlimit before{};
@@ -54,10 +49,13 @@ TEST_F(ProcessLimits, MemoryLock_CountsWithoutIpcLockOfTheInitialUserNamespace) 
 }
 
 TEST(LackText, MemoryLock_ComesFirstOrIsRuledOut) {
-  EXPECT_EQ(lack_text(ENOMEM, "max_qp 3", 64 << 10).find(". Fix: raise the memory-lock limit"), 0u);
-  EXPECT_EQ(lack_text(ENOMEM, "max_qp 3", {}).find(": the HCA has no room for more (it states"),
-            0u);
-  EXPECT_EQ(lack_text(EAGAIN, "max_qp 3", 64 << 10).find("memory"), std::string::npos);
+  fake_verbs::FakeVerbs verbs;
+  const auto hca =
+      HcaContext::open(verbs.api(), verbs.add_hca(fake_verbs::HcaConfig::infiniband("fake_a", 1)))
+          .value();
+  EXPECT_EQ(lack_text(*hca, ENOMEM, 64 << 10).find(". Fix: raise the memory-lock limit"), 0u);
+  EXPECT_EQ(lack_text(*hca, ENOMEM, {}).find(": the HCA has no room for more (it states"), 0u);
+  EXPECT_EQ(lack_text(*hca, EAGAIN, 64 << 10).find("memory"), std::string::npos);
 }
 
 TEST_F(ProcessLimits, Descriptors_AreExhaustedAtTheLimit) {

@@ -1,9 +1,10 @@
-#include "transport/memory/registration_failure.h"
+#include "transport/memory/gpudirect.h"
 
 #include <gtest/gtest.h>
 
 #include <cerrno>
 #include <string>
+#include <vector>
 
 namespace gdr::transport {
 namespace {
@@ -25,7 +26,7 @@ Attempt attempt(RegistrationPath path, int error, uint64_t bytes = kMebi) {
 }
 
 // The words that an operator acts on.
-testing::AssertionResult names(const Finding& failure, const std::string& in_text,
+testing::AssertionResult names(const TextAndFix& failure, const std::string& in_text,
                                const std::string& in_fix) {
   bool text = failure.text.find(in_text) != std::string::npos;
   bool fix = failure.fix.find(in_fix) != std::string::npos;
@@ -58,18 +59,6 @@ const FailureCase kFailureCases[] = {
      "8 MiB more in the GPU's BAR1 of 64 MiB (60 MiB", "Resizable BAR"},
     {"NoMemoryWithALimit", [](SystemFacts& facts) { facts.memory_lock_limit = 64 << 10; },
      attempt(kPeermem, ENOMEM), "memory-lock limit is 64 KiB", "ulimit -l unlimited"},
-    {"NoMemoryBelowTheLimit",
-     [](SystemFacts& facts) {
-       facts.memory_lock_limit = 3 * kMebi;
-       facts.pinned_bytes = 2 * kMebi;
-     },
-     attempt(kPeermem, ENOMEM), "GPU's BAR1", ""},
-    {"NoMemoryAboveTheLimitWithWhatIsPinned",
-     [](SystemFacts& facts) {
-       facts.memory_lock_limit = 3 * kMebi;
-       facts.pinned_bytes = 2 * kMebi + 1;
-     },
-     attempt(kPeermem, ENOMEM), "memory-lock limit", ""},
     {"NoMemoryWithoutALimit", [](SystemFacts&) {}, attempt(kDmaBuf, ENOMEM), "GPU's BAR1", ""},
     {"Bar1OfUnknownSize", [](SystemFacts& facts) { facts.bar1_bytes.reset(); },
      attempt(kDmaBuf, ENOMEM), "of unknown size", "BAR"},
@@ -80,9 +69,7 @@ const FailureCase kFailureCases[] = {
        facts.module.kind = PeermemKind::kUnknown;
        facts.module.sysfs_root = "/sys";
      },
-     attempt(kPeermem, EFAULT), "no /sys/module", "mount /sys"},
-    {"PeermemLegacy", [](SystemFacts& facts) { facts.module.kind = PeermemKind::kNvPeerMem; },
-     attempt(kPeermem, EFAULT), "out of support", "modprobe nvidia-peermem"},
+     attempt(kPeermem, EFAULT), "no /sys/module", "modprobe nvidia-peermem"},
     {"PeermemLoaded", [](SystemFacts&) {}, attempt(kPeermem, EFAULT), "is loaded and rejected",
      "kernel's log"},
     {"HcaWithoutDmabuf", [](SystemFacts& facts) { facts.hca_supports_dmabuf = false; },
@@ -111,23 +98,14 @@ TEST(RegistrationFailure, FactsAndAttempt_DecideTextAndFix) {
   }
 }
 
-TEST(RegistrationFailure, Finding_NamesThePath) {
-  Finding found = explain(attempt(RegistrationPath::kPeermem, EIO), sound_machine());
-  EXPECT_EQ(found.subject, "nvidia-peermem");
-  EXPECT_EQ(disabled_by_user(RegistrationPath::kDmaBuf).subject, "dma-buf");
-}
-
-TEST(RegistrationFailure, JoinedText_NamesEachFixOnce) {
-  Findings findings = {
-      {FindingKind::kRegistration, Severity::kWarning, "dma-buf", "no room", "register less"},
-      {FindingKind::kRegistration, Severity::kWarning, "nvidia-peermem", "no room",
-       "register less"},
-      {FindingKind::kRegistration, Severity::kWarning, "other", "lost", "find it"}};
-  EXPECT_EQ(joined_text(findings),
-            "dma-buf: no room; nvidia-peermem: no room; other: lost. "
+TEST(RegistrationFailure, JoinedText_NamesThePathsAndEachFixOnce) {
+  const std::vector<TextAndFix> failures = {explain(attempt(kPeermem, EIO), sound_machine()),
+                                            {"other: no room", "register less"},
+                                            {"another: no room", "register less"}};
+  EXPECT_EQ(joined_text(failures, "find it"),
+            "nvidia-peermem: Input/output error, errno 5; other: no room; another: no room. "
             "Fix: register less; or: find it");
-  EXPECT_EQ(joined_text({disabled_by_user(RegistrationPath::kPeermem)}),
-            "nvidia-peermem: disabled by GDR_NCCL_GPU_MEMORY or NCCL_DMABUF_ENABLE");
+  EXPECT_EQ(joined_text({{"no room", ""}}), "no room");
 }
 
 }  // namespace
