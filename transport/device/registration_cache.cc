@@ -25,29 +25,6 @@ RegistrationCache::RegistrationCache(const verbs::Api& api, ibv_pd* pd, std::str
       device_name_(std::move(device_name)),
       page_mask_(static_cast<uintptr_t>(sysconf(_SC_PAGESIZE)) - 1) {}
 
-// Marks a registration as being made, from its constructor to its destructor, and releases the
-// mutex in between; both run with the mutex held.
-class RegistrationCache::Pending {
- public:
-  Pending(RegistrationCache& cache, std::unique_lock<std::mutex>& lock, const Key& key)
-      : cache_(cache), lock_(lock), key_(key) {
-    cache_.pending_.push_back(key_);
-    lock_.unlock();
-  }
-  Pending(const Pending&) = delete;
-  Pending& operator=(const Pending&) = delete;
-  ~Pending() {
-    if (!lock_.owns_lock()) lock_.lock();
-    std::erase(cache_.pending_, key_);
-    cache_.pending_ended_.notify_all();
-  }
-
- private:
-  RegistrationCache& cache_;
-  std::unique_lock<std::mutex>& lock_;
-  Key key_;
-};
-
 size_t RegistrationCache::size() const {
   std::lock_guard lock(mutex_);
   return registrations_.size();
@@ -65,21 +42,18 @@ size_t RegistrationCache::gpu_bytes() const {
 Result<ibv_mr*> RegistrationCache::acquire(const MemoryRegion& region, PciOrdering ordering) {
   Result<Key> key = key_of(region, ordering);
   if (!key) return forward_error(key);
-  std::unique_lock lock(mutex_);
-  Registration* found = nullptr;
-  while ((found = find_covering(*key)) == nullptr && is_pending(*key)) pending_ended_.wait(lock);
-  if (found != nullptr) {
-    ++found->references;
-    return found->mr.get();
+  {
+    std::lock_guard lock(mutex_);
+    if (ibv_mr* known = share_covering(*key)) return known;
   }
-  // While this is pending, no other thread registers an equal range, so the key stays unique.
-  Pending pending(*this, lock, *key);
   Result<verbs::UniqueMr> made = register_region(*key, region, ordering);
+  std::lock_guard lock(mutex_);  // ends before `made`, which may be deregistered
+  if (ibv_mr* known = share_covering(*key)) return known;
   if (!made) return forward_error(made);
-  lock.lock();
   ibv_mr* mr = made->get();
   auto it = registrations_.try_emplace(mr, Registration{*key, region.cuda, std::move(*made)}).first;
-  ranges_[key->kind].insert(key->begin, key->end, &it->second);
+  by_range_.emplace(*key, &it->second);
+  longest_ = std::max(longest_, key->end - key->begin);
   return mr;
 }
 
@@ -88,8 +62,8 @@ void RegistrationCache::release(ibv_mr* mr) {
   std::lock_guard lock(mutex_);
   auto found = registrations_.find(mr);
   if (found == registrations_.end() || --found->second.references > 0) return;
-  const Key& key = found->second.key;
-  ranges_[key.kind].erase(key.begin, key.end);
+  by_range_.erase(found->second.key);
+  if (by_range_.empty()) longest_ = 0;
   unused = registrations_.extract(found);
 }
 
@@ -102,17 +76,25 @@ Result<RegistrationCache::Key> RegistrationCache::key_of(const MemoryRegion& reg
   if (__builtin_add_overflow(region.address, region.bytes, &end) || end > UINTPTR_MAX - rounding) {
     return fail(Code::kInvalidArgument, "the buffer to register wraps around the address space");
   }
-  return Key{region.address & ~rounding, (end + rounding) & ~rounding,
-             size_t{dmabuf} * 2 + size_t{ordering == PciOrdering::kRelaxed}};
+  return Key{size_t{dmabuf} * 2 + size_t{ordering == PciOrdering::kRelaxed},
+             region.address & ~rounding, (end + rounding) & ~rounding};
 }
 
-RegistrationCache::Registration* RegistrationCache::find_covering(const Key& wanted) {
-  return ranges_[wanted.kind].find_covering(wanted.begin, wanted.end);
-}
-
-bool RegistrationCache::is_pending(const Key& wanted) const {
-  return std::any_of(pending_.begin(), pending_.end(),
-                     [&](const Key& key) { return key.covers(wanted); });
+// Takes a reference on a registration that covers the range; null if there is none. The mutex is
+// held. It walks back from the last range that begins early enough to the first one that is long
+// enough, or until what begins still earlier would be too short. That is few steps for ranges side
+// by side, and at most all of them: a process has some hundred, and a search costs much less than a
+// registration.
+ibv_mr* RegistrationCache::share_covering(const Key& wanted) {
+  auto range = by_range_.upper_bound({wanted.kind, wanted.begin, UINTPTR_MAX});
+  while (range != by_range_.begin()) {
+    const auto& [key, registration] = *--range;
+    if (key.kind != wanted.kind || wanted.end - key.begin > longest_) break;
+    if (key.end < wanted.end) continue;
+    ++registration->references;
+    return registration->mr.get();
+  }
+  return nullptr;
 }
 
 ibv_mr* RegistrationCache::register_dmabuf(const Key& key, const MemoryRegion& region, int access) {

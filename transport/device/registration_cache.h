@@ -2,20 +2,15 @@
 // the same buffers for many comms, and users register sub-ranges of their buffers.
 //
 // Registering and deregistering take long, since the kernel pins or unpins every page, so neither
-// holds the cache's mutex. An acquire waits for another thread only if that thread is registering a
-// range that covers its own.
+// holds the cache's mutex. Where two threads register a range at the same time, the one that is
+// later drops its own registration.
 #pragma once
 
-#include <algorithm>
-#include <array>
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <map>
 #include <mutex>
 #include <string>
-#include <utility>
-#include <vector>
 
 #include "base/result.h"
 #include "drivers/verbs/handles.h"
@@ -37,44 +32,6 @@ struct MemoryRegion {
 // (IBV_ACCESS_RELAXED_ORDERING). Faster on some CPUs; the completion of a message is still ordered
 // after its data.
 enum class PciOrdering : uint8_t { kStrict, kRelaxed };
-
-// A map by address ranges that finds a value whose range covers a given one, however the ranges
-// nest and overlap. Not thread-safe. The values are not owned.
-template <class Value>
-class CoveringRanges {
- public:
-  // Adds the range [begin, end), which is not empty and not in the map.
-  void insert(uintptr_t begin, uintptr_t end, Value* value) {
-    ranges_.emplace(std::pair(begin, end), value);
-    longest_ = std::max(longest_, end - begin);
-  }
-
-  // Removes a range of the map.
-  void erase(uintptr_t begin, uintptr_t end) {
-    ranges_.erase({begin, end});
-    if (ranges_.empty()) longest_ = 0;
-  }
-
-  // Returns the value of a range that contains all of [begin, end); null if there is none. It walks
-  // back from the last range that begins early enough to the first one that is long enough, or
-  // until what begins still earlier would be too short. That is few steps for ranges side by side,
-  // and at most all of them: a process has some hundred, and a search costs much less than a
-  // registration.
-  Value* find_covering(uintptr_t begin, uintptr_t end) const {
-    auto range = ranges_.upper_bound({begin, UINTPTR_MAX});
-    while (range != ranges_.begin()) {
-      --range;
-      const auto& [first, past_last] = range->first;
-      if (past_last >= end) return range->second;
-      if (end - first > longest_) return nullptr;
-    }
-    return nullptr;
-  }
-
- private:
-  std::map<std::pair<uintptr_t, uintptr_t>, Value*> ranges_;
-  uintptr_t longest_ = 0;  // at least the length of each range
-};
 
 // Thread-safe: NCCL registers from its service threads, for several comms at once, while progress
 // threads move data.
@@ -100,30 +57,22 @@ class RegistrationCache {
  private:
   // What identifies a registration. Only registrations of the same kind can replace each other.
   struct Key {
+    size_t kind;  // by dma-buf or by address, with either ordering
     uintptr_t begin;
     uintptr_t end;
-    size_t kind;  // below kKinds
-    bool operator==(const Key&) const = default;
-    bool covers(const Key& other) const {
-      return kind == other.kind && begin <= other.begin && end >= other.end;
-    }
+    auto operator<=>(const Key&) const = default;
   };
-  static constexpr size_t kKinds = 4;  // by dma-buf or by address, with either ordering
-
   struct Registration {
     Key key;
     bool gpu;
     verbs::UniqueMr mr;
     int references = 1;
   };
-  class Pending;  // marks a registration as being made
 
   Result<Key> key_of(const MemoryRegion& region, PciOrdering ordering) const;
-  Registration* find_covering(const Key& wanted);
-  bool is_pending(const Key& wanted) const;
+  ibv_mr* share_covering(const Key& wanted);
   Result<verbs::UniqueMr> register_region(const Key& key, const MemoryRegion& region,
                                           PciOrdering ordering);
-
   ibv_mr* register_dmabuf(const Key& key, const MemoryRegion& region, int access);
 
   const verbs::Api& api_;
@@ -133,10 +82,9 @@ class RegistrationCache {
   std::string device_name_;
   uintptr_t page_mask_;
   mutable std::mutex mutex_;  // guards everything below
-  std::condition_variable pending_ended_;
-  std::vector<Key> pending_;  // being registered now, at most one per thread
   std::map<ibv_mr*, Registration> registrations_;
-  std::array<CoveringRanges<Registration>, kKinds> ranges_;
+  std::map<Key, Registration*> by_range_;
+  uintptr_t longest_ = 0;  // at least the length of each range
 };
 
 }  // namespace gdr::transport
