@@ -12,10 +12,9 @@ void WatchedLinks::add(WatchedLink watched) {
   links_.insert_or_assign(links_.end(), fd, std::move(watched));
 }
 
-bool WatchedLinks::remove(const PeerLink& link) {
+void WatchedLinks::remove(const PeerLink& link) {
   std::lock_guard lock(mutex_);
   links_.erase(link.fd());
-  return links_.empty();
 }
 
 std::shared_ptr<PeerLink> WatchedLinks::find(int fd) const {

@@ -31,8 +31,7 @@ struct WatchedLink {
 class WatchedLinks {
  public:
   void add(WatchedLink watched);
-  // Returns whether none is left.
-  bool remove(const PeerLink& link);
+  void remove(const PeerLink& link);
   // Of that socket; null: there is none.
   std::shared_ptr<PeerLink> find(int fd) const;
   std::vector<std::shared_ptr<PeerLink>> all() const;

@@ -100,7 +100,7 @@ void Watcher::add(const std::shared_ptr<PeerLink>& link, std::vector<EventSource
 
 void Watcher::remove(const PeerLink* link) {
   leave_fd(link->fd());
-  (void)links_.remove(*link);
+  links_.remove(*link);
 }
 
 void Watcher::add_hca(const std::shared_ptr<HcaContext>& hca) {

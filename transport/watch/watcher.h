@@ -81,7 +81,6 @@ class Watcher {
   RailLog& rails() { return rails_; }
   // What the connections of the process have found out.
   UnreachablePaths& unreachable_paths() { return unreachable_paths_; }
-  RailLog& rails() { return rails_; }
   // What all connections have moved, and what happened to them.
   ProcessCounters& process_counters() { return process_counters_; }
 

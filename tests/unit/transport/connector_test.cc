@@ -135,7 +135,7 @@ TEST_F(ConnectorPeer, AnswerIsNoReplyToTheHello_IsAnErrorWithTheReason) {
       {[](auto& test) {
          test.raw.channel.queue(wire::FrameKind::kReply, &test.reply, sizeof(test.reply) - 1);
        },
-       Code::kInternal, "a handshake that wire version 8 does not allow"}};
+       Code::kInternal, "a handshake that wire version 9 does not allow"}};
   for (const auto& one : cases) {
     start_anew();
     read_hello();

@@ -124,7 +124,7 @@ TEST_F(ListenerPeer, ImpossibleCountsInTheHello_AreRefused) {
     return poll(&readable, 1, 0) == 1;
   }));
   EXPECT_TRUE(
-      contains(next_frame(channel)->text(), "a handshake that wire version 8 does not allow. Fix"));
+      contains(next_frame(channel)->text(), "a handshake that wire version 9 does not allow. Fix"));
   expect_still_serving();
 }
 

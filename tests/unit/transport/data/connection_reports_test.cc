@@ -53,7 +53,5 @@ TEST_F(ConnectionReportsTest, OneRail_NoLines) {
   EXPECT_TRUE(log.lines("NET/GDR : rail ").empty());
 }
 
-}
-
 }  // namespace
 }  // namespace gdr::transport

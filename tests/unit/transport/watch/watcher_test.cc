@@ -185,21 +185,8 @@ RailLoss loss_of_a_port() {
   RailLoss loss;
   loss.port = "fake_a:1";
   loss.peer = "b fake_b:1";
-  loss.usable = {"fake_c:1"};
+  loss.usable = "fake_c:1";
   return loss;
-}
-
-// Losses are collected for a second.
-TEST(Watcher, LastConnectionEnds_RailsThatWereLostAreLogged) {
-  auto watcher = Watcher::start(std::chrono::seconds(0)).value();
-  RecordedLog log;
-  LinkToWatch watched, other;
-  watcher->add(watched.link, {});
-  watcher->add(other.link, {});
-  watcher->recovery_hooks().rail_lost(loss_of_a_port());
-  watcher->remove(watched.link.get());
-  watcher->remove(other.link.get());
-  EXPECT_EQ(log.warnings("fake_a:1 <-> b fake_b:1 is lost").size(), 1u);
 }
 
 TEST(Watcher, ConnectionFails_RailsThatWereLostAreLoggedBefore) {
