@@ -129,12 +129,4 @@ void ConnectionEnd::warn_of_rail(const Device& device, bool standby, const Error
   watcher->rails().warn_of(cause, to_string(device), to_string(device), to_string(parts));
 }
 
-void ConnectionEnd::note_peer_without_recovery(const std::string& host) {
-  peer_declines_recovery = true;
-  watcher->failures().note_once("without recovery: " + host,
-                                "connections with " + host +
-                                    " end when their rail fails, since it does not recover them "
-                                    "(GDR_NCCL_FAILOVER=0 or little memory to lock there)");
-}
-
 }  // namespace gdr::transport

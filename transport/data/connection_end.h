@@ -40,9 +40,6 @@ struct ConnectionEnd {
   // Warns that connections go without a rail. doing: what failed, "creating" or "registering".
   void warn_of_rail(const Device& device, bool standby, const Error& why,
                     const std::string& doing = "creating") const;
-  // Logs once for each host that its connections do not go on over another rail. Of an end that has
-  // a second one.
-  void note_peer_without_recovery(const std::string& host);
 
   std::shared_ptr<const ConnectionOptions> options;
   Watcher* watcher;

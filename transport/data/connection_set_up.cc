@@ -22,7 +22,7 @@ Status ConnectionSetUp::accept_peer(const wire::EndPoint& peer) {
   if (!end_.sends) end_.sequence_base = peer.sequence_base;
   end_.rails.set_peer_rails(peer);
   excluded_.clear();
-  if (end_.offers_recovery && !end_.recovers()) end_.note_peer_without_recovery(peer.host);
+  if (end_.offers_recovery && !end_.recovers()) end_.peer_declines_recovery = true;
   for (uint32_t i = 0; i < end_.rails.pair_count(); ++i) {
     // Without recovery it would never carry anything, and could only fail the connection.
     if (!end_.recovers() && end_.rails.pair(i).standby) {
@@ -39,13 +39,11 @@ Status ConnectionSetUp::accept_peer(const wire::EndPoint& peer) {
 }
 
 void ConnectionSetUp::warn_of_missing_flids() const {
-  uint32_t logged = 0;  // bit per rail of this end
   for (size_t i = 0; i < end_.rails.pair_count(); ++i) {
     const QueuePair& pair = end_.rails.pair(i);
     const wire::RailAddress& local = end_.rails[pair.rail].address();
     const wire::RailAddress& remote = end_.peer.rail[pair.peer_rail];
-    if ((logged >> pair.rail & 1) != 0 || !lacks_flid(local, remote)) continue;
-    logged |= 1u << pair.rail;
+    if (!lacks_flid(local, remote)) continue;
     // It is the same for all ports of the peer's subnet, of which a job has thousands.
     const std::string cause = "no FLID: " + std::string(local.hca) + ":" +
                               std::to_string(local.port) + " " +

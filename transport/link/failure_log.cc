@@ -61,17 +61,8 @@ void FailureLog::path_lost(const PeerLink& link, size_t connections, Clock::time
   write_line(warns, text);
 }
 
-bool FailureLog::is_first(const std::string& cause) {
-  return episodes_.warn(cause, Clock::now(), 0, true, Episodes::kForGood).has_value();
-}
-
 void FailureLog::warn_once(const std::string& cause, const std::string& text) {
-  write_line(is_first(cause), text);
-}
-
-void FailureLog::note_once(const std::string& cause, const std::string& text) {
-  if (!is_first(cause)) return;
-  GDR_INFO(log::kInit | log::kNet, "%s", text.c_str());  // NCCL_DEBUG=INFO alone shows the first
+  write_line(episodes_.warn(cause, Clock::now(), 0, true, Episodes::kForGood).has_value(), text);
 }
 
 void FailureLog::port_down(const PortDown& down, Clock::time_point now) {

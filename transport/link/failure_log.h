@@ -57,13 +57,8 @@ class FailureLog {
   void fatal_event(const FatalEvent& event, Clock::time_point now);
   // A warning of a connection that others share: once for each cause, for good.
   void warn_once(const std::string& cause, const std::string& text);
-  // An INFO line that connections share: once for each cause, for good. NCCL_DEBUG=INFO alone shows
-  // it.
-  void note_once(const std::string& cause, const std::string& text);
 
  private:
-  bool is_first(const std::string& cause);
-
   Episodes& episodes_;
 };
 

@@ -117,15 +117,6 @@ TEST_F(PeerWithoutRecovery, AsManySendsAsThereAre_TheSendQueueHoldsAllOfThem) {
   EXPECT_EQ(sends, 59) << "half of the 119 entries that are not the recovery's";
 }
 
-TEST_F(PeerWithoutRecovery, IsLoggedOnceForEachHost) {
-  for (const bool at_sender : {false, true}) {
-    for (int connection = 0; connection < 2; ++connection) {
-      make_and_connect(/*sender_recovers=*/!at_sender, /*receiver_recovers=*/at_sender);
-    }
-  }
-  EXPECT_EQ(log.lines("GDR_NCCL_FAILOVER=0").size(), 1u);
-}
-
 TEST_F(PeerWithoutRecovery, RailFails_TheErrorSaysWhyThereIsNoFailover) {
   make_and_connect(/*sender_recovers=*/true, /*receiver_recovers=*/false);
   verbs.fail_transfer(IBV_WC_RETRY_EXC_ERR, /*skip=*/1);  // of the data
