@@ -11,6 +11,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "transport/memory/gpudirect.h"
@@ -38,11 +39,11 @@ struct RegistrationScope {
   OwnAllocations* own;
   bool sends;  // this is the sending end
   // The HCA of a rail is gone (HcaContext::is_gone). Returns whether the connection goes on without
-  // that rail. Null: it does not.
-  std::function<bool(size_t rail)> lose_rail = nullptr;
+  // that rail.
+  std::function<bool(size_t rail)> lose_rail = [](auto) { return false; };
   // The HCA of a rail works and cannot register the memory. Returns whether the connection goes on
-  // without that rail, as it does where the rail only stands by. Null: it does not.
-  std::function<bool(size_t rail, const Error& why)> drop_standby = nullptr;
+  // without that rail, as it does where the rail only stands by.
+  std::function<bool(size_t rail, const Error& why)> drop_standby = [](auto...) { return false; };
   // A registration of so many bytes has failed on a rail. Returns whether to try it again, as
   // standby pairs have given way for it.
   std::function<bool(size_t rail, size_t bytes, const Error& why)> make_room = [](auto...) {
@@ -63,7 +64,7 @@ struct RegistrationCounts {
 // Thread-safe: NCCL registers from its service threads while progress threads move data.
 class Registrar {
  public:
-  explicit Registrar(std::shared_ptr<const MemoryOptions> options);
+  explicit Registrar(std::shared_ptr<const MemoryOptions> options) : options_(std::move(options)) {}
 
   // Registers the region on every rail of the scope but those that the connection has lost with
   // their HCA, and those that only stand by and cannot register it, which the connection then gives
@@ -77,15 +78,12 @@ class Registrar {
   std::map<std::string, RegistrationCounts> counts() const;
 
  private:
-  PciOrdering ordering() const;
-  Status register_host(const RegistrationScope& scope, const MemoryRegion& region,
-                       MemoryHandle* handle);
-  Status register_gpu(const RegistrationScope& scope, const MemoryRegion& region,
-                      MemoryHandle* handle);
-  // Registers by GPUDirect on one rail, and adds the registration to the handle.
-  Status register_direct_on(const RegistrationScope& scope, size_t rail, const MemoryRegion& region,
-                            const GpuIdentity& gpu, MemoryHandle* handle);
-  Error decline(const std::string& pair, const MemoryRegion& region, const Error& failure);
+  // Registers on one rail, and adds the registration to the handle. gpu: of GPU memory.
+  Status register_on(const RegistrationScope& scope, size_t rail, const MemoryRegion& region,
+                     const GpuIdentity& gpu, MemoryHandle* handle);
+  // The error of GPU memory that was refused on a rail which the connection cannot do without.
+  Error refused(const std::string& pair, const MemoryRegion& region, bool is_users,
+                const Error& why);
   // Whether the connection goes on without this rail, on which a registration failed.
   static bool goes_on_without(const RegistrationScope& scope, size_t rail, const Error& error);
   bool log_once(const std::string& what);
