@@ -138,8 +138,8 @@ struct RailsRun {
     for (const bool at_sender : {true, false}) {
       transport::Recovery& recovery = this->recovery(at_sender);
       const transport::RecoverySteps::Due due = recovery.steps().on_tick(clock.now);
-      for (const auto& stop : due.stops) recovery.steps().stop(stop.pair);
-      if (due.revives) recovery.steps().revive_pairs(clock.now);
+      if (due.stops != 0) recovery.steps().stop_pairs(due.stops);
+      if (due.revives != 0) recovery.steps().revive_pairs(clock.now, due.revives);
       transport::PeerLink& link = connection(at_sender).link();
       link.on_tick(clock.now);
       check_link(at_sender);

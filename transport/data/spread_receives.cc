@@ -135,7 +135,7 @@ bool SpreadReceives::refill(uint32_t index) {
   announcer_.follow_data(index);
   RailSet& rails = connection_.rails();
   if (rails.pair(index).qp == nullptr) return true;
-  if (recovery_.arrivals(index).is_stopped()) {
+  if (recovery_.arrivals(index).is_lost()) {
     recovery_.on_consumed(index);
     return true;
   }

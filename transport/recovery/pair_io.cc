@@ -80,8 +80,8 @@ int PairIo::destroy_queue(uint32_t rail) const {
   return std::abs(end.device().hca->api().destroy_cq(end.cq()));
 }
 
-bool PairIo::is_port_active(uint32_t pair) const {
-  const Device& device = rail_of(pair).device();
+bool PairIo::is_port_active(uint32_t rail) const {
+  const Device& device = rails()[rail].device();
   return device.hca->port_states().is_active(device.port, is_.options->now());
 }
 

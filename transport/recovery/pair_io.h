@@ -74,8 +74,8 @@ class PairIo {
   bool has_queue_pair(uint32_t pair) const { return at(pair).qp != nullptr; }
   // Whether the QP is in RESET, so that nothing is posted on it.
   bool is_reset(uint32_t pair) const { return at(pair).qp->state == IBV_QPS_RESET; }
-  // Whether the port of the pair's rail is active, or was a second before (PortStates). May block.
-  bool is_port_active(uint32_t pair) const;
+  // Whether the port of a rail is active, or was a second before (PortStates). May block.
+  bool is_port_active(uint32_t rail) const;
   // Posts a signalled write into the peer's scratch, of wire::kProbeBytes or of none. Returns an
   // errno value; 0 is success.
   int post_probe(uint32_t pair, uint64_t wr_id, size_t bytes) const;

@@ -18,18 +18,10 @@ bool is_most_likely_in_vain(const RecoveryState& state, const Pair& pair) {
                              /*urgent=*/!state.is_any_usable());
 }
 
-bool may_revive(RecoveryState& state, Pair& pair, RecoveryTime now, RecoveryLock& lock) {
-  PairAgreement& agreement = pair.agreement;
-  if (state.link->failed() || agreement.next(now) != PairAction::kRevive) return false;
-  const std::optional<bool> active = query_port(state, pair, lock);
-  if (!active || state.link->failed() || agreement.next(now) != PairAction::kRevive) return false;
-  if (!*active) {
-    agreement.returns().set_port_active(false);
-    return false;
-  }
-  if (!is_most_likely_in_vain(state, pair)) return true;
-  agreement.returns().on_put_off(now);
-  return false;
+bool may_revive(const RecoveryState& state, const Pair& pair, RecoveryTime now) {
+  const bool waits = pair.holder == Holder::kNobody && pair.may_return();
+  return waits && !state.link->failed() && !state.is_too_late(now) &&
+         pair.agreement.next(now) == PairAction::kRevive;
 }
 
 // The QP is used without the mutex, since the kernel may take seconds to resolve an address;
@@ -37,12 +29,12 @@ bool may_revive(RecoveryState& state, Pair& pair, RecoveryTime now, RecoveryLock
 Result<wire::PortAddress> connect_pair(RecoveryState& state, Pair& pair,
                                        const wire::PortAddress& peer, RecoveryLock& lock) {
   const uint32_t epoch = pair.agreement.epoch() + 1;
-  const Unlocked unlocked(state, lock);
+  const Unlocked unlocked(state, lock, &pair, Holder::kReviver);
   PairArrivals& arrivals = pair.arrivals;
   arrivals.count.store(0, std::memory_order_relaxed);
   arrivals.receives.store(static_cast<uint64_t>(state.io.set_up().receives),
                           std::memory_order_relaxed);
-  arrivals.stopped.store(false, std::memory_order_relaxed);
+  arrivals.lost.store(false, std::memory_order_relaxed);
   arrivals.epoch.store(epoch & PairArrivals::kEpochMask, std::memory_order_release);
   return connect_again(state.io, pair.index, epoch, peer);
 }
@@ -51,11 +43,12 @@ Result<wire::PortAddress> connect_pair(RecoveryState& state, Pair& pair,
 // before this end has stated that the pair is ready, and the next attempt begins with RESET.
 void stop_again(RecoveryState& state, Pair& pair, RecoveryLock& lock) {
   pair.arrivals.epoch.store(PairArrivals::kCounted, std::memory_order_release);
-  const Unlocked unlocked(state, lock);
+  const Unlocked unlocked(state, lock, &pair, Holder::kReviver);
   (void)state.io.reset(pair.index);
 }
 
 void revive(RecoveryState& state, Pair& pair, RecoveryTime now, RecoveryLock& lock) {
+  if (is_most_likely_in_vain(state, pair)) return pair.agreement.returns().on_put_off(now);
   const RecoveryTime began = RecoveryState::Clock::now();
   const wire::PortAddress peer = pair.agreement.peer_address();
   const Result<wire::PortAddress> revived = connect_pair(state, pair, peer, lock);
@@ -76,27 +69,19 @@ void revive(RecoveryState& state, Pair& pair, RecoveryTime now, RecoveryLock& lo
 
 }  // namespace
 
-uint32_t claim_revivals(RecoveryState& state, RecoveryTime now) {
-  uint32_t due = 0;
-  if (!state.link->failed() && !state.is_too_late(now)) {
-    for (Pair& pair : state.pairs) {
-      const bool revives = pair.may_return() && pair.agreement.next(now) == PairAction::kRevive;
-      if (revives) pair.holder = Holder::kReviver;
-      if (pair.holder == Holder::kReviver) due |= 1u << pair.rail;
-    }
-  }
-  for (const Pair* pair : ports_to_query(state, now)) due |= 1u << pair->rail;
-  return due;
+// An event may be lost. The state of a port counts where a pair is to be tried again, and where a
+// port that was reported as down has not cost its pairs yet.
+bool is_revival_due(const RecoveryState& state, const Pair& pair, RecoveryTime now) {
+  if (state.link->failed() || pair.is_hopeless()) return false;
+  const bool port_counts = pair.agreement.lost() || state.is_port_down(pair);
+  return may_revive(state, pair, now) || (port_counts && now >= state.rails[pair.rail].query_at);
 }
 
-void revive_pairs(RecoveryState& state, RecoveryTime now, uint32_t rails, RecoveryLock& lock) {
-  state.asked_to_revive &= ~rails;
-  if (!state.closed) query_ports(state, now, rails, lock);
+void revive_pairs(RecoveryState& state, uint32_t rail, RecoveryTime now, RecoveryLock& lock) {
+  query_port(state, rail, now, lock);
   for (Pair& pair : state.pairs) {
     if (state.closed) return;
-    if (pair.holder != Holder::kReviver || (rails >> pair.rail & 1) == 0) continue;
-    if (may_revive(state, pair, now, lock)) revive(state, pair, now, lock);
-    if (pair.holder == Holder::kReviver) pair.holder = Holder::kNobody;
+    if (pair.rail == rail && may_revive(state, pair, now)) revive(state, pair, now, lock);
   }
 }
 

@@ -9,10 +9,10 @@ namespace gdr::transport {
 
 // All with the mutex.
 
-// Claims the pairs that are due, which until they are revived have no deadline. Returns for which
-// rails (a bit each) revive_pairs() has something to do.
-uint32_t claim_revivals(RecoveryState& state, RecoveryTime now);
-// See RecoverySteps::revive_pairs(). The lock is given up meanwhile.
-void revive_pairs(RecoveryState& state, RecoveryTime now, uint32_t rails, RecoveryLock& lock);
+// Whether revive_pairs() has something to do for a pair, or for its port.
+bool is_revival_due(const RecoveryState& state, const RecoveryState::Pair& pair, RecoveryTime now);
+// Queries the port of a rail, unless that was done in the last second, and connects those of its
+// pairs that are due. The lock is given up meanwhile.
+void revive_pairs(RecoveryState& state, uint32_t rail, RecoveryTime now, RecoveryLock& lock);
 
 }  // namespace gdr::transport

@@ -35,11 +35,6 @@ bool is_stop_due(const RecoveryState& state, const Pair& pair, RecoveryTime now)
   return wanted && state.io.has_queue_pair(pair.index);
 }
 
-void claim_stop(Pair& pair) {
-  pair.holder = Holder::kStopper;
-  pair.arrivals.stopped.store(true, std::memory_order_release);
-}
-
 // Without the mutex: firmware may not answer. Until it has, the pair is lost and not down, and the
 // data path may post on it. Where the HCA refuses, late packets could still arrive. The QP is then
 // destroyed once the data path does not use it any more; until then the change is tried again from
@@ -47,12 +42,11 @@ void claim_stop(Pair& pair) {
 void stop_pair(RecoveryState& state, Pair& pair, RecoveryLock& lock) {
   int err = 0;
   {
-    const Unlocked unlocked(state, lock);
+    const Unlocked unlocked(state, lock, &pair, Holder::kStopper);
     err = state.io.stop(pair.index);
   }
   if (state.closed) return;
   const RecoveryTime now = state.now();
-  pair.holder = Holder::kDataPath;
   pair.stop_error = err;
   pair.stop_at = err == 0 ? RecoveryTime{} : now + kStopAgain;
   if (err == 0 || (pair.is_hopeless() && PairIo::is_gone(err))) on_stopped(state, pair, now);
@@ -92,13 +86,11 @@ void destroy_pair(RecoveryState& state, Pair& pair, RecoveryLock& lock) {
 // ibv_destroy_qp waits.
 int destroy_queue_pair(RecoveryState& state, Pair& pair, RecoveryLock& lock) {
   verbs::UniqueQp qp = std::move(state.io.at(pair.index).qp);
-  const Holder before = std::exchange(pair.holder, Holder::kDestroyer);
   int err = 0;
   {
-    const Unlocked unlocked(state, lock);
+    const Unlocked unlocked(state, lock, &pair, Holder::kDestroyer);
     err = PairIo::destroy(&qp);
   }
-  pair.holder = before;
   if (qp != nullptr) state.io.at(pair.index).qp = std::move(qp);
   return err;
 }

@@ -10,10 +10,8 @@ namespace gdr::transport {
 
 // All with the mutex; a lock is given up meanwhile.
 
-// Whether the QP is to be moved to ERROR, which stop_pair() does: once it was claimed, so that one
-// thread does.
+// Whether the QP is to be moved to ERROR, which stop_pair() does.
 bool is_stop_due(const RecoveryState& state, const RecoveryState::Pair& pair, RecoveryTime now);
-void claim_stop(RecoveryState::Pair& pair);
 void stop_pair(RecoveryState& state, RecoveryState::Pair& pair, RecoveryLock& lock);
 // The QP is in ERROR, or does not exist any more.
 void on_stopped(RecoveryState& state, RecoveryState::Pair& pair, RecoveryTime now);

@@ -111,57 +111,33 @@ bool take_event(RecoveryState& state, const HcaContext& hca, const ibv_async_eve
   }
 }
 
-// An event may be lost. The state of a port counts where a pair is to be tried again, and where a
-// port that was reported as down has not cost its pairs yet.
-std::vector<const Pair*> ports_to_query(const RecoveryState& state, RecoveryTime now) {
-  std::vector<const Pair*> pairs;
-  if (state.link->failed()) return pairs;
-  uint64_t known = 0;  // bit per rail
-  for (const Pair& pair : state.pairs) {
-    const bool counts = pair.agreement.lost() || state.is_port_down(pair);
-    const bool later = now < state.rails[pair.rail].query_at;
-    if (!counts || later || pair.is_hopeless() || (known >> pair.rail & 1) != 0) continue;
-    known |= uint64_t{1} << pair.rail;
-    pairs.push_back(&pair);
-  }
-  return pairs;
-}
-
-void query_ports(RecoveryState& state, RecoveryTime now, uint32_t rails, RecoveryLock& lock) {
-  for (const Pair* pair : ports_to_query(state, now)) {
-    if ((rails >> pair->rail & 1) == 0) continue;
-    state.rails[pair->rail].query_at = now + std::chrono::seconds(1);
-    const std::optional<bool> active = query_port(state, *pair, lock);
-    if (state.closed) return;
-    if (active) set_port(state, pair->rail, *active);
-  }
-}
-
-// Without the mutex: firmware may not answer.
-std::optional<bool> query_port(RecoveryState& state, const Pair& pair, RecoveryLock& lock) {
+// Without the mutex: firmware may not answer. What the port reports meanwhile counts.
+void query_port(RecoveryState& state, uint32_t rail, RecoveryTime now, RecoveryLock& lock) {
+  if (now < state.rails[rail].query_at) return;
+  state.rails[rail].query_at = now + std::chrono::seconds(1);
   const uint32_t events = state.port_events;
   bool active = false;
   {
     const Unlocked unlocked(state, lock);
-    active = state.io.is_port_active(pair.index);
+    active = state.io.is_port_active(rail);
   }
-  return state.closed || events != state.port_events ? std::nullopt : std::optional(active);
+  if (!state.closed && events == state.port_events) set_port(state, rail, active);
 }
 
 void look_at_rails(RecoveryState& state, RecoveryLock& lock) {
-  for (uint32_t rail = 0; rail < state.rails.size(); ++rail) {
+  for (uint32_t rail = 0; rail < state.rails.size() && !state.closed; ++rail) {
     const HcaContext& hca = *state.device(rail).hca;
     bool gone = false;
     {
       const Unlocked unlocked(state, lock);
       gone = hca.is_gone();
     }
-    if (gone) lose_hca(state, hca);
-  }
-  for (const Pair& pair : state.pairs) {
-    if (pair.is_hopeless()) continue;
-    const std::optional<bool> active = query_port(state, pair, lock);
-    if (active) set_port(state, pair.rail, *active);
+    if (state.closed) return;
+    if (gone) {
+      lose_hca(state, hca);
+    } else {
+      query_port(state, rail, state.now(), lock);
+    }
   }
 }
 

@@ -3,8 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
-#include <vector>
 
 #include "transport/recovery/recovery_state.h"
 
@@ -19,15 +17,8 @@ void look_at_rails(RecoveryState& state, RecoveryLock& lock);
 // See RecoverySteps::waits_for_port().
 bool waits_for_port(const RecoveryState& state, const HcaContext& hca, int port);
 
-// Returns a pair of each port whose state counts and that was not queried in the last second.
-std::vector<const RecoveryState::Pair*> ports_to_query(const RecoveryState& state,
-                                                       RecoveryTime now);
-// Queries those of these rails (a bit each).
-void query_ports(RecoveryState& state, RecoveryTime now, uint32_t rails, RecoveryLock& lock);
-// Whether the pair's port is active. Nothing where the port has reported a change meanwhile, or
-// the connection was closed.
-std::optional<bool> query_port(RecoveryState& state, const RecoveryState::Pair& pair,
-                               RecoveryLock& lock);
+// Queries whether the port of a rail is active, unless that was done in the last second.
+void query_port(RecoveryState& state, uint32_t rail, RecoveryTime now, RecoveryLock& lock);
 
 // A port that is down is given up at once where there is another rail.
 void lose_ports_that_are_down(RecoveryState& state);

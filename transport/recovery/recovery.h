@@ -88,7 +88,7 @@ class Recovery {
   // path uses what belongs to it: flushes read over its rail.
   void on_early_data(uint32_t pair);
   // Receiver: data has used up a batch of the pair's receives, which is not replaced as the pair
-  // is stopped (PairArrivals). An HCA has no receive to flush where this was the last one.
+  // is lost (PairArrivals). An HCA has no receive to flush where this was the last one.
   void on_consumed(uint32_t pair);
   // awaited: as CompletionQueues::awaited_empty() was before the poll.
   void on_empty_queue(uint32_t rail, uint32_t awaited);

@@ -11,6 +11,7 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "transport/link/peer_link.h"
@@ -66,7 +67,7 @@ struct alignas(64) PairArrivals {
   std::atomic<uint64_t> count{0};
   std::atomic<uint32_t> epoch{0};     // modulo 2^16, as in a WorkId; or kCounted
   std::atomic<uint64_t> receives{0};  // that were posted
-  std::atomic<bool> stopped{false};   // see is_stopped()
+  std::atomic<bool> lost{false};      // see is_lost()
 
   // Receiver: counts an immediate that arrived, with the epoch of its WorkId. Returns false where
   // it must not arrive any more, as this end has stated how many there were: the connection has to
@@ -83,9 +84,9 @@ struct alignas(64) PairArrivals {
     receives.store(receives.load(std::memory_order_relaxed) + static_cast<uint64_t>(more),
                    std::memory_order_relaxed);
   }
-  // Receiver: whether this end has begun to move the QP to ERROR. No more receives are posted then:
-  // not every driver flushes those.
-  bool is_stopped() const { return stopped.load(std::memory_order_acquire); }
+  // Receiver: whether the pair is lost. No more receives are posted then: not every driver flushes
+  // those of a QP in ERROR.
+  bool is_lost() const { return lost.load(std::memory_order_acquire); }
 };
 
 // Entries of each QP's send queue that the data path leaves to probes and statements.
@@ -118,10 +119,10 @@ struct RecoveryState {
   // Who has the QP of a pair.
   enum class Holder : uint8_t {
     kDataPath,   // which posts on it
-    kStopper,    // it is to be moved to ERROR, or is being moved
+    kStopper,    // which moves it to ERROR
     kDestroyer,  // which has taken it out of the pair
     kNobody,     // it is in ERROR, in this epoch, or gone
-    kReviver,    // it is to be connected again, or is being connected
+    kReviver,    // which connects it again
   };
   // What is left of an epoch in the send queue and the CQ.
   enum class Rest : uint8_t {
@@ -233,8 +234,9 @@ struct RecoveryState {
   std::vector<Rail> rails;
   std::optional<Clock::time_point> none_usable_since;
   uint32_t port_events = 0;
-  uint32_t awaits = 0;                    // how often a pair began to await an empty CQ
-  uint32_t asked_to_revive = 0;           // bit per rail: revive_pairs() has not begun since
+  uint32_t awaits = 0;  // how often a pair began to await an empty CQ
+  // Bit per rail: stop_pairs() or revive_pairs() was asked for, and has not begun since.
+  uint32_t asked_to_stop = 0, asked_to_revive = 0;
   uint32_t carrier = 0;                   // the pair that carried the last statement
   std::optional<uint32_t> peer_probe_on;  // the pair of probe_peer's probe, while outstanding
 };
@@ -245,12 +247,19 @@ using RecoveryLock = RecoveryState::Lock;
 // firmware that does not answer. Recovery::close() waits for its end.
 class Unlocked {
  public:
-  Unlocked(RecoveryState& state, RecoveryState::Lock& lock) : state_(state), lock_(lock) {
+  using Holder = RecoveryState::Holder;
+
+  // pair: whose QP has that holder meanwhile.
+  Unlocked(RecoveryState& state, RecoveryState::Lock& lock, RecoveryState::Pair* pair = nullptr,
+           Holder holder = Holder::kNobody)
+      : state_(state), lock_(lock), pair_(pair) {
+    if (pair_ != nullptr) before_ = std::exchange(pair_->holder, holder);
     ++state_.uses;
     lock_.unlock();
   }
   ~Unlocked() {
     lock_.lock();
+    if (pair_ != nullptr) pair_->holder = before_;
     --state_.uses;
     state_.unused.notify_all();
   }
@@ -260,6 +269,8 @@ class Unlocked {
  private:
   RecoveryState& state_;
   RecoveryState::Lock& lock_;
+  RecoveryState::Pair* const pair_;
+  Holder before_{};
 };
 
 }  // namespace gdr::transport

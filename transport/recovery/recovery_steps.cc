@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "transport/recovery/loss_log.h"
@@ -45,6 +46,7 @@ void while_ready(RecoveryState& state, Pair& pair, RecoveryTime now) {
 void while_lost(RecoveryState& state, Pair& pair, RecoveryTime now) {
   if (!pair.lost_at) {
     if (state.peer_probe_on == pair.index) state.peer_probe_on.reset();
+    pair.arrivals.lost.store(true, std::memory_order_release);
     note_loss(state, pair, now);
   }
   count_arrivals(state, pair, now);
@@ -126,7 +128,8 @@ bool acts_for_data_path(const RecoveryState& state) {
 RecoveryTime deadline_of(const RecoveryState& state, const Pair& pair, RecoveryTime now) {
   const PairAgreement& agreement = pair.agreement;
   const PairPhase phase = pair.phase();
-  const bool waits = phase == PairPhase::kReviving || state.is_too_late(now) ||
+  const bool is_asked_for = (state.asked_to_revive >> pair.rail & 1) != 0;
+  const bool waits = phase == PairPhase::kReviving || is_asked_for || state.is_too_late(now) ||
                      (agreement.lost() && !pair.may_return());
   RecoveryTime next = waits ? RecoveryTime::max() : agreement.deadline();
   if (agreement.unseen()) next = std::min(next, pair.state_at);
@@ -141,7 +144,8 @@ RecoveryTime deadline_of(const RecoveryState& state, const Pair& pair, RecoveryT
 void update_deadline(RecoveryState& state, RecoveryTime now) {
   RecoveryTime next = RecoveryTime::max();
   for (const Pair& pair : state.pairs) {
-    if (is_stop_due(state, pair, now)) next = now;
+    const bool is_asked_for = (state.asked_to_stop >> pair.rail & 1) != 0;
+    if (!is_asked_for && is_stop_due(state, pair, now)) next = now;
     if (!state.link->failed()) next = std::min(next, deadline_of(state, pair, now));
   }
   if (!state.link->failed()) {
@@ -196,17 +200,6 @@ void act_for_data_path(RecoveryState& state, RecoveryTime now) {
   take_steps(state, now);
 }
 
-std::vector<RecoverySteps::Due::Stop> claim_stops(RecoveryState& state, RecoveryTime now) {
-  std::vector<RecoverySteps::Due::Stop> due;
-  for (Pair& pair : state.pairs) {
-    if (!is_stop_due(state, pair, now)) continue;
-    if (due.empty()) due.reserve(state.pairs.size());  // before the first claim
-    due.push_back({pair.index, state.device(pair.rail).hca.get()});
-    claim_stop(pair);
-  }
-  return due;
-}
-
 }  // namespace
 
 void take_steps(RecoveryState& state, RecoveryTime now) {
@@ -248,23 +241,22 @@ RecoverySteps::Due RecoverySteps::on_tick(RecoveryTime now) {
   if (!state_.link->failed()) read_statements(state_, now);
   take_steps(state_, now);
   if (acts_for_data_path(state_)) act_for_data_path(state_, now);
-  const uint32_t revives = claim_revivals(state_, now);
-  Due due{claim_stops(state_, now)};  // from here on nothing is allocated
-  due.revives = revives & ~state_.asked_to_revive;
-  state_.asked_to_revive |= revives;
-  for (uint32_t rail = 0; rail < state_.rails.size(); ++rail) {
-    due.hcas[rail] = state_.device(rail).hca.get();
+  Due due;
+  for (const Pair& pair : state_.pairs) {
+    const uint32_t rail = 1u << pair.rail;
+    if (is_stop_due(state_, pair, now)) due.stops |= rail;
+    if (is_revival_due(state_, pair, now)) due.revives |= rail;
+    due.hcas[pair.rail] = state_.device(pair.rail).hca.get();
   }
+  due.stops &= ~std::exchange(state_.asked_to_stop, state_.asked_to_stop | due.stops);
+  due.revives &= ~std::exchange(state_.asked_to_revive, state_.asked_to_revive | due.revives);
   update_deadline(state_, now);
   return due;
 }
 
 void RecoverySteps::take_back(const Due& due) {
   std::lock_guard lock(state_.mutex);
-  for (const Due::Stop& stop : due.stops) {
-    RecoveryState::Holder& holder = state_.pairs[stop.pair].holder;
-    if (holder == RecoveryState::Holder::kStopper) holder = RecoveryState::Holder::kDataPath;
-  }
+  state_.asked_to_stop &= ~due.stops;
   state_.asked_to_revive &= ~due.revives;
 }
 
@@ -293,18 +285,23 @@ bool RecoverySteps::waits_for_port(const HcaContext& hca, int port) const {
   return !state_.closed && !state_.link->failed() && transport::waits_for_port(state_, hca, port);
 }
 
-// A claim that was taken back may have been made again by another call, or done.
-void RecoverySteps::stop(uint32_t index) {
+void RecoverySteps::stop_pairs(uint32_t rails) {
   RecoveryLock lock(state_.mutex);
-  Pair& pair = state_.pairs[index];
-  if (state_.closed || pair.holder != RecoveryState::Holder::kStopper) return;
-  stop_pair(state_, pair, lock);
-  if (!state_.closed) take_steps(state_, state_.now());
+  state_.asked_to_stop &= ~rails;
+  for (Pair& pair : state_.pairs) {
+    if (state_.closed) return;
+    if ((rails >> pair.rail & 1) == 0 || !is_stop_due(state_, pair, state_.now())) continue;
+    stop_pair(state_, pair, lock);
+    if (!state_.closed) take_steps(state_, state_.now());
+  }
 }
 
 void RecoverySteps::revive_pairs(RecoveryTime now, uint32_t rails) {
   RecoveryLock lock(state_.mutex);
-  transport::revive_pairs(state_, now, rails, lock);
+  state_.asked_to_revive &= ~rails;
+  for (uint32_t rail = 0; rail < state_.rails.size() && !state_.closed; ++rail) {
+    if ((rails >> rail & 1) != 0) transport::revive_pairs(state_, rail, now, lock);
+  }
   if (!state_.closed) take_steps(state_, state_.now());
 }
 

@@ -5,7 +5,6 @@
 #include <array>
 #include <cstdint>
 #include <mutex>
-#include <vector>
 
 #include "transport/pairs/work_id.h"
 #include "transport/recovery/recovery_state.h"
@@ -32,14 +31,11 @@ void report(RecoveryState& state, Report&& take) {
 // What the watcher calls, and the threads to which it gives calls that may block.
 class RecoverySteps {
  public:
-  // Calls that are due, and may block. Each was asked for once, and is made by another thread.
+  // Calls that are due, and may block: for which rails, a bit each. Each was asked for once, and is
+  // made by another thread.
   struct Due {
-    struct Stop {
-      uint32_t pair;
-      const HcaContext* hca;
-    };
-    std::vector<Stop> stops;  // stop()
-    uint32_t revives = 0;     // bit per rail: revive_pairs()
+    uint32_t stops = 0;    // stop_pairs()
+    uint32_t revives = 0;  // revive_pairs()
     // Of those rails, which no longer exist after close().
     std::array<const HcaContext*, wire::kMaxRails> hcas{};
   };
@@ -69,12 +65,12 @@ class RecoverySteps {
   const ConnectionOptions& options() const { return state_.io.options(); }
 
   // ---- threads for calls that may block
-  // Moves a QP to ERROR, as on_tick() found it to be due.
-  void stop(uint32_t index);
-  // Queries ports and revives pairs, as on_tick found them to be due. Blocks while firmware does
-  // not answer, and while the kernel resolves an address, a second or so for each pair.
-  // rails: bit per rail. Several threads may do so for other rails.
-  void revive_pairs(RecoveryTime now, uint32_t rails = ~0u);
+  // What on_tick() found to be due of these rails, a bit each. One thread for each HCA.
+  // Moves QPs to ERROR.
+  void stop_pairs(uint32_t rails);
+  // Queries ports and revives pairs. Blocks while firmware does not answer, and while the kernel
+  // resolves an address, a second or so for each pair.
+  void revive_pairs(RecoveryTime now, uint32_t rails);
 
  private:
   RecoveryState& state_;

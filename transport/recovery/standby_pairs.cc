@@ -57,7 +57,6 @@ Room StandbyPairs::give_way(const HcaContext* hca, bool if_busy) {
     withdraw(state_, pair, ENOMEM);
     take_steps(state_, state_.now());
     if (is_stop_due(state_, pair, state_.now())) {
-      claim_stop(pair);
       stop_pair(state_, pair, lock);
       take_steps(state_, state_.now());
     }

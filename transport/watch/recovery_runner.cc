@@ -18,10 +18,10 @@ void RecoveryRunner::tick(Clock::time_point now, bool all) {
 
 void RecoveryRunner::have_made(const std::shared_ptr<Recovery>& recovery,
                                RecoverySteps::Due due) try {
-  for (; !due.stops.empty(); due.stops.pop_back()) {
-    const RecoverySteps::Due::Stop& stop = due.stops.back();
-    BlockingCalls& stopper = stoppers_.try_emplace(stop.hca, "gdr-stopper").first->second;
-    stopper.add([recovery, pair = stop.pair] { recovery->steps().stop(pair); });
+  for (; due.stops != 0; due.stops &= due.stops - 1) {
+    const int rail = std::countr_zero(due.stops);
+    BlockingCalls& stopper = stoppers_.try_emplace(due.hcas[rail], "gdr-stopper").first->second;
+    stopper.add([recovery, rail] { recovery->steps().stop_pairs(1u << rail); });
   }
   for (; due.revives != 0; due.revives &= due.revives - 1) {
     const int rail = std::countr_zero(due.revives);

@@ -243,7 +243,7 @@ TEST(SpreadReceivesTest, AllReceivesAreUsedUpWhenTheRailIsLost_EverythingArrives
   const int lost = is_used_up(0) ? 0 : 1;
   pair.set_port('r', lost, false);
   const PairArrivals& arrivals = pair.recovery_of(*pair.receiver).arrivals(is_used_up(0) ? 0 : 1);
-  ASSERT_TRUE(wait_for([&] { return arrivals.is_stopped(); }));
+  ASSERT_TRUE(wait_for([&] { return arrivals.is_lost(); }));
   EXPECT_TRUE(wait_for([&] {
     send();
     std::erase_if(sends, is_done);

@@ -28,26 +28,24 @@ TEST_F(BlockingCallsTest, PairIsDue_TheTickItselfDoesNotTouchItsQueuePair) {
   EXPECT_EQ(sender.qp(1)->state, IBV_QPS_ERR);
   EXPECT_GT(sender.recovery->steps().deadline(), bed.now()) << "the watcher would not sleep";
   EXPECT_FALSE(sender.recovery->steps().on_tick(bed.now()).revives) << "it was asked for already";
-  sender.recovery->steps().revive_pairs(bed.now());
+  sender.recovery->steps().revive_pairs(bed.now(), 1 << 1);
   EXPECT_EQ(sender.qp(1)->state, IBV_QPS_RTS);
   EXPECT_FALSE(sender.recovery->steps().on_tick(bed.now()).revives);
 }
 
 // As where the watcher has no memory to pass the calls on.
 TEST_F(BlockingCallsTest, CallsAreTakenBack_TheNextTickAsksForThemAgain) {
-  const RecoverySteps::Due revival = sender.recovery->steps().on_tick(bed.now());
-  sender.recovery->steps().take_back(revival);
-  EXPECT_TRUE(sender.recovery->steps().on_tick(bed.now()).revives);
+  RecoverySteps& steps = sender.recovery->steps();
+  steps.take_back(steps.on_tick(bed.now()));
+  EXPECT_TRUE(steps.on_tick(bed.now()).revives);
   bed.fail_pair(sender, 0);
-  const RecoverySteps::Due lost = sender.recovery->steps().on_tick(bed.now());
-  ASSERT_EQ(lost.stops.size(), 1u);
-  EXPECT_EQ(sender.recovery->steps().on_tick(bed.now()).stops.size(), 0u)
-      << "it was asked for already";
-  sender.recovery->steps().take_back(lost);
-  sender.recovery->steps().stop(0);
-  EXPECT_EQ(sender.qp(0)->state, IBV_QPS_RTS) << "the first of two calls may be made all the same";
-  EXPECT_EQ(sender.recovery->steps().on_tick(bed.now()).stops.size(), 1u);
-  sender.recovery->steps().stop(0);
+  const RecoverySteps::Due lost = steps.on_tick(bed.now());
+  EXPECT_EQ(lost.stops, 1u);
+  EXPECT_EQ(steps.on_tick(bed.now()).stops, 0u) << "it was asked for already";
+  steps.take_back(lost);
+  EXPECT_EQ(steps.on_tick(bed.now()).stops, 1u);
+  EXPECT_EQ(sender.qp(0)->state, IBV_QPS_RTS);
+  steps.stop_pairs(1);
   EXPECT_EQ(sender.qp(0)->state, IBV_QPS_ERR);
 }
 
@@ -198,7 +196,7 @@ TEST_F(BlockingCallsTest, RevivalBlocks_TheConnectionRecoversAndTheOthersAreServ
   }
   BlockingCalls reviver("reviver");
   for (RecoveringEnd* end : {&sender, &receiver}) {
-    reviver.add([&, end] { end->recovery->steps().revive_pairs(bed.now()); });
+    reviver.add([&, end] { end->recovery->steps().revive_pairs(bed.now(), 1 << 1); });
   }
   entered.get_future().wait();
   sender.recovery->steps().on_tick(bed.now());
@@ -222,7 +220,7 @@ TEST_F(BlockingCallsTest, ClosedWhileItRevives_CloseWaitsForTheQueuePair) {
     return {};
   };
   ASSERT_TRUE(sender.recovery->steps().on_tick(bed.now()).revives);
-  sender.recovery->steps().revive_pairs(bed.now());
+  sender.recovery->steps().revive_pairs(bed.now(), 1 << 1);
   closer.join();
   EXPECT_EQ(seen, IBV_QPS_RTS);
 }
@@ -232,7 +230,7 @@ TEST_F(BlockingCallsTest, PortsAreQueried_TheTickDoesNotQueryThem) {
   bed.verbs.fail_call(fake_verbs::Call::kQueryPort, EIO);
   ASSERT_TRUE(sender.recovery->steps().on_tick(bed.now()).revives);
   EXPECT_EQ(bed.verbs.failures_left(fake_verbs::Call::kQueryPort), 1);
-  sender.recovery->steps().revive_pairs(bed.now());
+  sender.recovery->steps().revive_pairs(bed.now(), 1 << 1);
   EXPECT_EQ(bed.verbs.failures_left(fake_verbs::Call::kQueryPort), 0);
   EXPECT_TRUE(contains(sender.recovery->state_text(), "its port is down at this end"));
   EXPECT_FALSE(sender.recovery->steps().on_tick(bed.now()).revives);

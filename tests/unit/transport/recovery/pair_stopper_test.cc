@@ -29,7 +29,7 @@ TEST_F(RecoveryStopTest,
   }
   bed.fail_pair(sender, 1);
   bed.settle();
-  ASSERT_TRUE(receiver.recovery->arrivals(1).is_stopped());
+  ASSERT_TRUE(receiver.recovery->arrivals(1).is_lost());
   receiver.recovery->on_consumed(1);  // of which none is read
   EXPECT_EQ(receiver.poll().size(), size_t{RecoveringEnd::kReceives});
   bed.settle();

@@ -190,8 +190,8 @@ struct RecoveryBed : Fabric {
   // With the calls that may block.
   void tick(RecoveringEnd& end) {
     const RecoverySteps::Due due = end.recovery->steps().on_tick(now());
-    for (const RecoverySteps::Due::Stop& stop : due.stops) end.recovery->steps().stop(stop.pair);
-    if (due.revives) end.recovery->steps().revive_pairs(now());
+    if (due.stops != 0) end.recovery->steps().stop_pairs(due.stops);
+    if (due.revives != 0) end.recovery->steps().revive_pairs(now(), due.revives);
   }
   // Plays everything but the data paths until nothing more happens.
   void settle() {

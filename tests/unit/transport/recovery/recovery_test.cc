@@ -204,9 +204,9 @@ TEST_F(RecoveryTest, Closed_NoQueuePairIsTouchedOrNamed) {
   EXPECT_NE(sender.recovery->state_text(), "");
   bed.tick(sender);
   bed.fail_pair(sender, 0);
-  EXPECT_EQ(sender.recovery->steps().on_tick(bed.now()).stops.size(), 1u);
+  EXPECT_EQ(sender.recovery->steps().on_tick(bed.now()).stops, 1u);
   sender.recovery->close();
-  sender.recovery->steps().stop(0);
+  sender.recovery->steps().stop_pairs(1);
   EXPECT_EQ(sender.recovery->state_text(), "") << "the watchdog's link outlives the QPs";
   bed.skip(5s);
   bed.tick(sender);
