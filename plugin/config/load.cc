@@ -48,7 +48,8 @@ void read(const Variable& variable, const std::string& value, Options* options,
 // NCCL reads the range in the family of NCCL_IB_ADDR_FAMILY, so a range of the other family has no
 // effect there.
 void check_range_family(const Environment& environment, Options* options, Findings* findings) {
-  if (!options->address_range || options->address_range->family == options->address_family) return;
+  if (!options->address_range) return;
+  if (transport::family_of(options->address_range->address) == options->address_family) return;
   options->address_range.reset();
   for (const Variable& variable : variables()) {
     auto set = environment.find(variable.name);

@@ -9,7 +9,7 @@
 
 #include "topology/gdr_level.h"
 #include "topology/rail_map.h"
-#include "transport/device/cidr.h"
+#include "transport/device/gid_selection.h"
 #include "transport/device/hca_filter.h"
 #include "transport/device/registration_paths.h"
 #include "transport/device/socket_interface.h"

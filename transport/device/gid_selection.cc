@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cstring>
 #include <map>
 #include <tuple>
@@ -13,7 +14,8 @@
 namespace gdr::transport {
 namespace {
 
-int family_of(const Gid& gid) { return is_ipv4_mapped(gid) ? AF_INET : AF_INET6; }
+constexpr Gid kIpv4Mapped{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};  // ::ffff:0.0.0.0
+constexpr int kIpv4At = 12;  // the byte where the IPv4 address begins
 
 int roce_version_of(GidType type) { return type == GidType::kRoceV2 ? 2 : 1; }
 
@@ -83,6 +85,40 @@ Result<std::vector<GidEntry>> read_table(const Device& device) {
 }
 
 }  // namespace
+
+Result<Cidr> Cidr::parse(std::string_view text) {
+  Cidr cidr{.text = std::string(text)};
+  const size_t slash = std::min(text.find('/'), text.size());
+  const std::string address(text.substr(0, slash));
+  const bool is_ipv6 = address.find(':') != std::string::npos;
+  const int first = is_ipv6 ? 0 : kIpv4At;
+  if (!is_ipv6) cidr.address = kIpv4Mapped;
+  const std::string_view bits = text.substr(std::min(slash + 1, text.size()));
+  const char* bits_end = bits.data() + bits.size();
+  const auto [end, error] = std::from_chars(bits.data(), bits_end, cidr.prefix_bits);
+  cidr.prefix_bits += 8 * first;
+  const int family = is_ipv6 ? AF_INET6 : AF_INET;
+  if (inet_pton(family, address.c_str(), cidr.address.data() + first) != 1 ||
+      error != std::errc() || end != bits_end || cidr.prefix_bits < 8 * first ||
+      cidr.prefix_bits > 128) {
+    return fail(Code::kInvalidUsage,
+                "'" + cidr.text + "' is not a range as 10.0.0.0/8 or fd00::/8");
+  }
+  return cidr;
+}
+
+bool Cidr::contains(const Gid& gid) const {
+  if (is_ipv4_mapped(gid) != is_ipv4_mapped(address)) return false;
+  const int whole = prefix_bits / 8;
+  if (!std::equal(gid.begin(), gid.begin() + whole, address.begin())) return false;
+  return prefix_bits % 8 == 0 || (gid[whole] ^ address[whole]) >> (8 - prefix_bits % 8) == 0;
+}
+
+bool is_ipv4_mapped(const Gid& gid) {
+  return std::equal(gid.begin(), gid.begin() + kIpv4At, kIpv4Mapped.begin());
+}
+
+int family_of(const Gid& gid) { return is_ipv4_mapped(gid) ? AF_INET : AF_INET6; }
 
 bool is_null(const Gid& gid) {
   bool rest_is_zero = std::all_of(gid.begin() + 4, gid.end(), [](uint8_t b) { return b == 0; });

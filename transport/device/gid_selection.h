@@ -6,18 +6,36 @@
 
 #include <sys/socket.h>
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/finding.h"
 #include "base/result.h"
-#include "transport/device/cidr.h"
 
 namespace gdr::transport {
 
 struct Device;
+
+using Gid = std::array<uint8_t, 16>;  // in network byte order, as ibv_gid::raw
+
+// A range of addresses, such as 10.0.0.0/8 or fd00::/8: the GIDs that have the same first bits.
+struct Cidr {
+  std::string text;
+  Gid address{};        // of IPv4 as ::ffff:10.0.0.0; bits after the prefix are ignored
+  int prefix_bits = 0;  // of the GID: 104 for 10.0.0.0/8
+
+  // Parses `address/bits`: an IPv4 address with 0 to 32 bits or an IPv6 address with 0 to 128. The
+  // prefix is required. kInvalidUsage for any other text.
+  static Result<Cidr> parse(std::string_view text);
+  // Whether the GID is in the range. An IPv4 range contains only IPv4-mapped GIDs, an IPv6 range,
+  // even ::/0, only others.
+  bool contains(const Gid& gid) const;
+  const std::string& to_string() const { return text; }
+};
 
 // The values are those of verbs (ibv_gid_type). kIb on a RoCE port is treated as RoCE v1, since
 // older verbs libraries report it for v1, too.
@@ -73,6 +91,9 @@ std::string unmet_preference(const GidEntry& chosen, const GidPreference& prefer
 // ports of a machine cannot share an address, as those of a bond over two HCAs do.
 Findings same_gids(const std::vector<std::pair<std::string, Gid>>& ports);
 
+// Whether the GID is IPv4-mapped, ::ffff:a.b.c.d: the form of a RoCE GID of an IPv4 address.
+bool is_ipv4_mapped(const Gid& gid);
+int family_of(const Gid& gid);  // AF_INET, for IPv4-mapped ones, or AF_INET6
 // Whether the GID marks an unused entry of the table: all zeros, or fe80:: followed by zeros.
 bool is_null(const Gid& gid);
 // Whether the GID is in fe80::/64, so that only peers on the same subnet can reach it.

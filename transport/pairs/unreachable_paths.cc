@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "transport/device/cidr.h"
+#include "transport/device/gid_selection.h"
 
 namespace gdr::transport {
 namespace {

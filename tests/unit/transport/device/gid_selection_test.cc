@@ -1,5 +1,6 @@
 #include "transport/device/gid_selection.h"
 
+#include <arpa/inet.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -7,7 +8,6 @@
 #include <random>
 
 #include "tests/fakes/verbs/fake_verbs.h"
-#include "tests/unit/transport/device/gid_text.h"
 #include "transport/device/hca.h"
 
 namespace gdr::transport {
@@ -16,8 +16,52 @@ namespace {
 using fake_verbs::HcaConfig;
 using ::testing::HasSubstr;
 
+Gid gid(const char* text) {
+  Gid value{};
+  EXPECT_EQ(inet_pton(AF_INET6, text, value.data()), 1) << text;
+  return value;
+}
+
 constexpr GidType kV1 = GidType::kRoceV1;
 constexpr GidType kV2 = GidType::kRoceV2;
+
+TEST(Cidr, Contains_IsWhatSharesFamilyAndPrefix) {
+  const struct {
+    const char* cidr;
+    const char* gid;
+    bool contained;
+  } cases[] = {
+      {"10.1.128.9/17", "::ffff:10.1.128.0", true},
+      {"10.1.128.9/17", "::ffff:10.1.255.255", true},
+      {"10.1.128.9/17", "::ffff:10.1.127.255", false},
+      {"10.1.128.9/17", "::ffff:11.1.128.0", false},
+      {"fd00:1:2::/47", "fd00:1:3::1", true},
+      {"fd00:1:2::/47", "fd00:1:4::1", false},
+      {"0.0.0.0/0", "::ffff:1.2.3.4", true},
+      {"0.0.0.0/0", "fd00::1", false},
+      {"::/0", "fd00::1", true},
+      {"::/0", "::ffff:1.2.3.4", false},
+      {"1.2.3.4/32", "::ffff:1.2.3.4", true},
+      {"1.2.3.4/32", "::ffff:1.2.3.5", false},
+      {"fd00::1/128", "fd00::1", true},
+      {"fd00::1/128", "fd00::", false},
+  };
+  for (const auto& one : cases) {
+    EXPECT_EQ(Cidr::parse(one.cidr)->contains(gid(one.gid)), one.contained)
+        << one.cidr << " " << one.gid;
+  }
+  EXPECT_EQ(Cidr::parse("fd00:1::/48")->to_string(), "fd00:1::/48");
+}
+
+TEST(Cidr, Parse_BadText_IsAnError) {
+  for (const char* text : {"", "/", "10.0.0.0", "10.0.0/8", "/8", "fd00::g/8", "10.0.0.0/",
+                           "10.0.0.0/33", "10.0.0.0/-1", "10.0.0.0/8x", "10.0.0.0/ 8", "fd00::/129",
+                           "10.0.0.0/8/8", "10.0.0.0/99999999999"}) {
+    const Result<Cidr> range = Cidr::parse(text);
+    ASSERT_FALSE(range) << text;
+    EXPECT_THAT(range.error().text, HasSubstr("'" + std::string(text) + "' is not a range"));
+  }
+}
 
 // As the kernel fills it for an interface with one IPv4 and one IPv6 address.
 std::vector<GidEntry> usual_table() {
