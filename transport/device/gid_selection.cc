@@ -191,23 +191,6 @@ std::optional<int> find_gid(const Device& device, const GidEntry& former) {
   return found;
 }
 
-std::string unmet_preference(const GidEntry& chosen, const GidPreference& preference) {
-  if (preference.forced_index >= 0) return {};
-  std::string text;
-  auto add = [&text](const std::string& part) { text += (text.empty() ? "" : ", ") + part; };
-  if (family_of(chosen.gid) != preference.family) {
-    add(std::string("an ") + (preference.family == AF_INET ? "IPv6" : "IPv4") +
-        " address although NCCL_IB_ADDR_FAMILY asks for " +
-        (preference.family == AF_INET ? "AF_INET" : "AF_INET6"));
-  }
-  if (is_link_local(chosen.gid)) add("link-local, so that peers must share the subnet");
-  if (roce_version_of(chosen.type) != preference.roce_version) {
-    add(std::string(to_string(chosen.type)) + " although NCCL_IB_ROCE_VERSION_NUM asks for " +
-        std::to_string(preference.roce_version));
-  }
-  return text;
-}
-
 Findings same_gids(const std::vector<std::pair<std::string, Gid>>& ports) {
   std::map<Gid, std::pair<int, std::string>> by_gid;  // how many, and "mlx5_0:1, mlx5_1:1"
   for (const auto& [label, gid] : ports) {

@@ -61,9 +61,9 @@ struct GidPreference {
 // Selects the GID to use. A forced index is used as it is. Otherwise, null GIDs and GIDs outside
 // the range are excluded, and among the rest these criteria decide, the first one first: the
 // preferred address family, an address that is not link-local, the preferred RoCE version, the
-// lowest index. These criteria are preferences, as in NCCL: unmet_preference() reports which of
-// them the chosen GID does not meet. kInvalidUsage if the forced index is empty or no GID is in the
-// range; kSystem if the port has no GID. Both texts list the GIDs of the table.
+// lowest index. These criteria are preferences, as in NCCL. kInvalidUsage if the forced index is
+// empty or no GID is in the range; kSystem if the port has no GID. Both texts list the GIDs of the
+// table.
 Result<GidEntry> select_gid(const std::vector<GidEntry>& table, const GidPreference& preference);
 
 // Returns the GID to use on a port at present: on RoCE that of select_gid(); on InfiniBand, where
@@ -82,10 +82,6 @@ std::optional<int> find_gid(const Device& device, const GidEntry& former);
 // routers forward packets to it: bytes 4 and 5 of the GID; 0 where it carries none. Source: NCCL's
 // net_ib, connect.cc (ncclIbExtractFlid). Meaningless for GIDs of RoCE.
 uint16_t flid_of(const Gid& gid);
-
-// Returns which preferences the chosen GID does not meet, such as "RoCE v1 although
-// NCCL_IB_ROCE_VERSION_NUM asks for 2"; "" if it meets all.
-std::string unmet_preference(const GidEntry& chosen, const GidPreference& preference);
 
 // Returns a warning for each GID that several RoCE ports have, which are given by their labels: two
 // ports of a machine cannot share an address, as those of a bond over two HCAs do.

@@ -68,8 +68,9 @@ Observation unfit_gid(const Host& host, const FabricPort& one, const transport::
                                    ", and enable RoCE v2 in the driver");
   }
   return warning(one.label,
-                 fmt::format("{}: {}; NCCL's own transport then takes index 0", evidence,
-                             transport::unmet_preference(chosen, preference)),
+                 evidence +
+                     ": NCCL_IB_ADDR_FAMILY asks for the other family; NCCL's own transport "
+                     "then takes index 0",
                  fmt::format("export NCCL_IB_ADDR_FAMILY={}",
                              transport::is_ipv4_mapped(chosen.gid) ? "AF_INET" : "AF_INET6"));
 }
@@ -80,11 +81,11 @@ Observation roce_gid(const Host& host, const FabricPort& one,
   if (!chosen) return no_gid(one, chosen.error().text);
   std::string evidence = gid_text(*one.port, *chosen);
   if (preference.forced_index >= 0) evidence += " by NCCL_IB_GID_INDEX";
-  const bool is_asked_for =
-      preference.forced_index < 0 && transport::unmet_preference(*chosen, preference).empty();
-  const bool is_routable =
-      chosen->type == transport::GidType::kRoceV2 && !transport::is_link_local(chosen->gid);
-  if (is_asked_for || (is_routable && preference.forced_index >= 0)) {
+  const bool is_forced = preference.forced_index >= 0;
+  const bool is_of_version =
+      chosen->type == transport::GidType::kRoceV2 || (!is_forced && preference.roce_version == 1);
+  const bool is_of_family = is_forced || transport::family_of(chosen->gid) == preference.family;
+  if (!transport::is_link_local(chosen->gid) && is_of_version && is_of_family) {
     return ok(one.label, evidence);
   }
   return unfit_gid(host, one, *chosen, preference, evidence);

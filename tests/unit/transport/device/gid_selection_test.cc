@@ -111,25 +111,6 @@ TEST(GidSelection, FamilyVersionRangeAndIndex_DecideWhichEntryIsChosen) {
   for (const auto& one : cases) EXPECT_EQ(chosen(one.table, one.preference), one.index) << one.name;
 }
 
-TEST(GidSelection, PreferenceIsNotMet_IsTakenAndReported) {
-  const struct {
-    GidEntry only;
-    GidPreference preference;
-    const char* text;
-  } cases[] = {
-      {{0, gid("::ffff:10.0.0.1"), kV1},
-       {},
-       "RoCE v1 although NCCL_IB_ROCE_VERSION_NUM asks for 2"},
-      {{0, gid("fd00::1"), kV2}, {}, "asks for AF_INET"},
-      {{0, gid("fe80::1"), kV2}, {.family = AF_INET6}, "link-local"},
-  };
-  for (const auto& one : cases) {
-    const GidEntry entry = select_gid({one.only}, one.preference).value();
-    EXPECT_THAT(unmet_preference(entry, one.preference), HasSubstr(one.text));
-  }
-  EXPECT_EQ(unmet_preference(*select_gid(usual_table(), {}), {}), "");
-}
-
 TEST(GidSelection, Range_NoGidInIt_IsAnErrorThatListsTheTable) {
   Result<GidEntry> entry = select_gid(usual_table(), {.range = *Cidr::parse("192.168.0.0/16")});
   ASSERT_FALSE(entry.has_value());
