@@ -5,7 +5,7 @@
 #include <set>
 #include <utility>
 
-#include "transport/device/port_speed.h"
+#include "transport/device/port.h"
 
 namespace gdr::plugin {
 namespace {

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "transport/device/port_exclusion.h"
-#include "transport/device/port_speed.h"
 
 namespace gdr::transport {
 namespace {

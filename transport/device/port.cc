@@ -1,5 +1,8 @@
 #include "transport/device/port.h"
 
+#include <charconv>
+#include <climits>
+#include <fstream>
 #include <string>
 
 namespace gdr::transport {
@@ -25,6 +28,30 @@ Result<PortState> query_port_state(const verbs::Api& api, ibv_context* context, 
   state.lid = attr.lid;
   state.mtu = attr.active_mtu;
   return state;
+}
+
+int port_speed_mbps(const verbs::Api& api, ibv_context* context, int port,
+                    bool use_query_port_speed) {
+  constexpr uint64_t kUnitMbps = 100;
+  uint64_t units = 0;
+  if (use_query_port_speed && api.query_port_speed != nullptr &&
+      api.query_port_speed(context, static_cast<uint32_t>(port), &units) == 0 && units > 0 &&
+      units <= INT_MAX / kUnitMbps) {
+    return static_cast<int>(units * kUnitMbps);
+  }
+  std::ifstream file(std::string(context->device->ibdev_path) + "/ports/" + std::to_string(port) +
+                     "/rate");
+  std::string text;
+  std::getline(file, text);
+  return rate_mbps(text);
+}
+
+int rate_mbps(std::string_view text) {
+  double gbps = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), gbps);
+  const std::string_view unit = text.substr(static_cast<size_t>(end - text.data()));
+  const bool sound = error == std::errc() && gbps > 0 && gbps < 1e6;
+  return sound && unit.starts_with(" Gb/sec") ? static_cast<int>(gbps * 1000 + 0.5) : 0;
 }
 
 bool PortStates::is_active(int port, Time now) {

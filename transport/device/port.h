@@ -1,4 +1,4 @@
-// A port of an HCA and its state, and whether ports are active, as the last query showed.
+// A port of an HCA: its state and speed, and whether ports are active, as the last query showed.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -9,6 +9,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <string_view>
 
 #include "base/result.h"
 #include "drivers/verbs/verbs_api.h"
@@ -34,6 +35,21 @@ struct PortState {
 
 // Queries port number `port`, which counts from 1. kSystem if the query fails.
 Result<PortState> query_port_state(const verbs::Api& api, ibv_context* context, int port);
+
+// What is reported to NCCL where a port's speed is unknown: NCCL assumes it, too, for a speed of 0
+// (src/graph/topo.cc).
+inline constexpr int kAssumedSpeedMbps = 10000;
+
+// Returns the port's speed in Mb/s; 0 if it is unknown. It is the one of ibv_query_port_speed, over
+// all bonded ports, where the library, the kernel and the driver have that; left out if
+// use_query_port_speed is false (NCCL_IB_QUERY_PORT_SPEED=0). Else it is the file ports/N/rate in
+// sysfs: ibv_port_attr has the same, but every speed above NDR as NDR, since active_speed has 8
+// bits (Linux drivers/infiniband/core/uverbs_cmd.c).
+int port_speed_mbps(const verbs::Api& api, ibv_context* context, int port,
+                    bool use_query_port_speed);
+
+// Parses the text of ports/N/rate, such as "2.5 Gb/sec (1X SDR)", into Mb/s; 0 for any other text.
+int rate_mbps(std::string_view text);
 
 // Whether the ports of an HCA are active. Each query is a command to the firmware, and all
 // connections of a process over a port want to know at the same time when it is down: they share

@@ -32,12 +32,10 @@ struct Port {
   int other_link_layer = -1;  // IBV_LINK_LAYER_*; -1: as `ethernet` says
   uint16_t lid = 0;
   ibv_mtu mtu = IBV_MTU_4096;
-  std::vector<Gid> gids;           // by index
-  uint8_t flags = 0;               // IBV_QPF_GRH_REQUIRED
-  uint32_t max_msg_sz = 1u << 30;  // bytes; 0: not reported
-  uint8_t active_speed = 64;       // HDR
-  uint8_t active_width = 2;        // 4x
-  uint64_t effective_speed = 0;    // of ibv_query_port_speed, in 100 Mb/s; 0: it fails
+  std::vector<Gid> gids;            // by index
+  uint8_t flags = 0;                // IBV_QPF_GRH_REQUIRED
+  uint32_t max_msg_sz = 1u << 30;   // bytes; 0: not reported
+  uint64_t effective_speed = 2000;  // of ibv_query_port_speed, in 100 Mb/s; 0: it fails
 };
 
 struct HcaConfig {

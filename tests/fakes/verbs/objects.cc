@@ -221,8 +221,6 @@ struct Entry {
     attr->gid_tbl_len = static_cast<int>(port.gids.size());
     attr->flags = port.flags;
     attr->max_msg_sz = port.max_msg_sz;
-    attr->active_speed = port.active_speed;
-    attr->active_width = port.active_width;
     return 0;
   }
   static int query_port_speed(ibv_context* raw, uint32_t number, uint64_t* speed) {

@@ -8,7 +8,7 @@
 #include "tools/doctor/nccl_settings.h"
 #include "tools/doctor/topology.h"
 #include "topology/live/slow_links.h"
-#include "transport/device/port_speed.h"
+#include "transport/device/port.h"
 
 namespace gdr::tools::doctor {
 namespace {
