@@ -45,7 +45,6 @@ Accepts accepted_by(const Machine& machine, const InspectSettings& settings, Fin
 RdmaKind kind_of(const std::filesystem::path& sysfs_root, const topology::Hca& hca, int port) {
   const std::filesystem::path folder = sysfs_root / "class" / "infiniband" / hca.name;
   const RdmaKind kind{topology::first_line(folder / "node_type"),
-                      topology::first_line(folder / "device" / "vendor"),
                       topology::first_line(folder / "ports" / std::to_string(port) / "link_layer")};
   return sysfs_root.empty() || kind.node_type.empty() ? kind_by_ids(hca.ids) : kind;
 }

@@ -5,7 +5,7 @@
 #include <string_view>
 
 #include "tools/inspection/text_table.h"
-#include "transport/device/port_exclusion.h"
+#include "transport/device/port.h"
 
 namespace gdr::tools::topo {
 namespace {
@@ -52,11 +52,8 @@ uint8_t link_layer_of(const std::string& text) {
 }  // namespace
 
 std::string unsupported_reason(const RdmaKind& kind, bool named) {
-  return transport::exclusion_reason(
-      {.transport = transport_of(kind.node_type),
-       .vendor_id = static_cast<uint32_t>(std::strtoul(kind.vendor.c_str(), nullptr, 16)),
-       .link_layer = link_layer_of(kind.link_layer),
-       .named = named});
+  return transport::exclusion_reason(transport_of(kind.node_type), link_layer_of(kind.link_layer),
+                                     named);
 }
 
 RdmaKind kind_by_ids(const topology::PciIds& ids) {
@@ -65,8 +62,8 @@ RdmaKind kind_by_ids(const topology::PciIds& ids) {
   const bool is_efa = ids.vendor == 0x1d0f && ids.device >> 4 == 0xefa;
   const bool is_chelsio = ids.vendor == 0x1425;
   const bool is_erdma = ids.vendor == 0x1ded && ids.device == 0x107f;
-  if (is_efa) return {"7: unspecified", "0x1d0f", "Unspecified"};
-  return is_chelsio || is_erdma ? RdmaKind{"4: RNIC", "", "Ethernet"} : RdmaKind{};
+  if (is_efa) return {"7: unspecified", "Unspecified"};
+  return is_chelsio || is_erdma ? RdmaKind{"4: RNIC", "Ethernet"} : RdmaKind{};
 }
 
 bool is_rdma_device(const Machine& machine, const Hca& hca) {

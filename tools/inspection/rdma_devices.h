@@ -19,7 +19,6 @@ bool is_rdma_port(const Machine& machine, PortRef port);
 // What sysfs has of a device and one of its ports, as verbs reports it to the plugin.
 struct RdmaKind {
   std::string node_type;   // "1: CA", "4: RNIC"; "" where it is unknown
-  std::string vendor;      // "0x15b3"
   std::string link_layer;  // "" may be any
 };
 

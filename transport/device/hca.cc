@@ -5,8 +5,6 @@
 #include <cerrno>
 #include <utility>
 
-#include "transport/device/port_exclusion.h"
-
 namespace gdr::transport {
 namespace {
 
@@ -46,13 +44,6 @@ Finding unknown_speed(const std::string& port) {
           "update rdma-core, or set the NIC's speed in a file for NCCL_TOPO_FILE"};
 }
 
-Finding named_iwarp(const std::string& port) {
-  return {FindingKind::kIwarp, Severity::kInfo, port,
-          "the port is of an iWARP device and is used because NCCL_IB_HCA names it; if its queue "
-          "pairs connect only by the RDMA connection manager, connections over it fail",
-          ""};
-}
-
 void add_port(Device device, const std::string& label, const DiscoveryOptions& options,
               Discovery* discovery) {
   const HcaContext& hca = *device.hca;
@@ -62,9 +53,10 @@ void add_port(Device device, const std::string& label, const DiscoveryOptions& o
         {FindingKind::kHcaFailed, label, "cannot be queried: " + state.error().text});
     return;
   }
-  const PortKind kind{hca.context()->device->transport_type, hca.vendor_id(), state->link_layer,
-                      options.hcas.entry_for(hca.name(), device.port) != nullptr};
-  if (const std::string reason = exclusion_reason(kind); !reason.empty()) {
+  const bool named = options.hcas.entry_for(hca.name(), device.port) != nullptr;
+  if (const std::string reason =
+          exclusion_reason(hca.context()->device->transport_type, state->link_layer, named);
+      !reason.empty()) {
     discovery->skipped.push_back({FindingKind::kHcaUnsupported, label, reason});
     return;
   }
@@ -76,7 +68,6 @@ void add_port(Device device, const std::string& label, const DiscoveryOptions& o
     discovery->inactive.push_back(std::move(device));
     return;
   }
-  if (is_named_iwarp(kind)) discovery->findings.push_back(named_iwarp(label));
   if (device.speed_mbps == 0) discovery->findings.push_back(unknown_speed(label));
   discovery->devices.push_back(std::move(device));
 }

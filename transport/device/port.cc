@@ -30,6 +30,23 @@ Result<PortState> query_port_state(const verbs::Api& api, ibv_context* context, 
   return state;
 }
 
+std::string exclusion_reason(ibv_transport_type transport, uint8_t link_layer, bool named) {
+  const bool is_ethernet = link_layer == IBV_LINK_LAYER_ETHERNET;
+  if (transport == IBV_TRANSPORT_IWARP && !(named && is_ethernet)) {
+    return "is an iWARP device, whose queue pairs mostly connect only by the RDMA connection "
+           "manager, which NCCL and this plugin do not use. Fix: if they connect without, as those "
+           "of eRDMA in its compatible mode do, name the device in NCCL_IB_HCA";
+  }
+  if (transport != IBV_TRANSPORT_IB && transport != IBV_TRANSPORT_IWARP) {
+    return "is neither InfiniBand nor RoCE and has no reliable connections, as an Elastic Fabric "
+           "Adapter (EFA). Fix: use the network plugin of its vendor, for EFA aws-ofi-nccl";
+  }
+  if (!is_ethernet && link_layer != IBV_LINK_LAYER_INFINIBAND) {
+    return "has a link layer that is neither InfiniBand nor Ethernet";
+  }
+  return "";
+}
+
 int port_speed_mbps(const verbs::Api& api, ibv_context* context, int port,
                     bool use_query_port_speed) {
   constexpr uint64_t kUnitMbps = 100;

@@ -1,4 +1,5 @@
-// A port of an HCA: its state and speed, and whether ports are active, as the last query showed.
+// A port of an HCA: its kind, state and speed, and whether ports are active, as the last query
+// showed.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -35,6 +36,17 @@ struct PortState {
 
 // Queries port number `port`, which counts from 1. kSystem if the query fails.
 Result<PortState> query_port_state(const verbs::Api& api, ibv_context* context, int port);
+
+// Returns why the transport cannot use a port of this kind, and what can, to follow the port's name
+// in a log line: "is an iWARP device, ...". "" for a port that it can use: it needs reliable
+// connections (RC) between queue pairs that it connects itself, over InfiniBand or RoCE.
+//
+// Most iWARP devices connect only by the RDMA connection manager. But some have queue pairs that
+// connect as those of RoCE do: Alibaba's eRDMA in its compatible mode. Nothing in the verbs library
+// distinguishes them, so that the user does: a port with an Ethernet link is used if it is `named`
+// in NCCL_IB_HCA. NCCL's net_ib, which reads only the link layer, uses them all
+// (src/transport/net_ib).
+std::string exclusion_reason(ibv_transport_type transport, uint8_t link_layer, bool named);
 
 // What is reported to NCCL where a port's speed is unknown: NCCL assumes it, too, for a speed of 0
 // (src/graph/topo.cc).

@@ -43,7 +43,7 @@ std::string fault_of_kind(const Host& host, const RdmaHca& hca, const RdmaPort& 
   const auto* one = left_out(host, fmt::format("{}:{}", hca.name, port.number));
   if (one != nullptr && one->kind == FindingKind::kHcaUnsupported) return one->reason;
   const config::Options options = config::load(host.environment, nullptr);
-  return topo::unsupported_reason({hca.node_type, hca.pci_ids, port.link_layer},
+  return topo::unsupported_reason({hca.node_type, port.link_layer},
                                   options.hcas.entry_for(hca.name, port.number) != nullptr);
 }
 

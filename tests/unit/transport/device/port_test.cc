@@ -1,5 +1,6 @@
 #include "transport/device/port.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -14,10 +15,15 @@ namespace gdr::transport {
 namespace {
 
 using namespace std::chrono_literals;
+using fake_verbs::HcaConfig;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::StartsWith;
 
 TEST(PortState, Query_HasGrhRequirementAndMessageLimit) {
   fake_verbs::FakeVerbs verbs;
-  auto config = fake_verbs::HcaConfig::infiniband("fake_0", 7);
+  auto config = HcaConfig::infiniband("fake_0", 7);
   auto hca = HcaContext::open(verbs.api(), verbs.add_hca(config)).value();
   fake_verbs::Port& port = verbs.port("fake_0", 1);
   auto query = [&] { return query_port_state(hca->api(), hca->context(), 1).value(); };
@@ -37,8 +43,7 @@ struct PortStatesTest : testing::Test {
 
   fake_verbs::FakeVerbs verbs;
   std::shared_ptr<HcaContext> hca =
-      HcaContext::open(verbs.api(), verbs.add_hca(fake_verbs::HcaConfig::infiniband("fake_a", 1)))
-          .value();
+      HcaContext::open(verbs.api(), verbs.add_hca(HcaConfig::infiniband("fake_a", 1))).value();
   PortStates states{hca->api(), hca->context()};
   PortStates::Time now{};
 };
@@ -83,7 +88,7 @@ struct PortSpeed : testing::Test {
   DiscoveryOptions options;
 
   PortSpeed() {
-    auto config = fake_verbs::HcaConfig::infiniband("mlx5_0", 1);
+    auto config = HcaConfig::infiniband("mlx5_0", 1);
     config.sysfs_path = sysfs.string();
     verbs.add_hca(config);
   }
@@ -127,6 +132,101 @@ TEST_F(PortSpeed, NoAnswer_IsUnknownWithAWarningWhereThePortIsActive) {
   EXPECT_NE(found.findings[0].text.find("given 10 Gb/s"), std::string::npos);
   port().active = false;
   EXPECT_TRUE(discover().findings.empty());
+}
+
+struct PortExclusion : testing::Test {
+  fake_verbs::FakeVerbs verbs;
+
+  // Discovers one HCA of that kind. It must be excluded, whether its port is active or not.
+  std::string reason(ibv_transport_type transport, int link_layer) {
+    auto config = HcaConfig::roce("rdmap16s27", 1);
+    config.transport = transport;
+    config.ports[0].other_link_layer = link_layer;
+    verbs.add_hca(config);
+    std::string reason;
+    for (bool active : {true, false}) {
+      verbs.port("rdmap16s27", 1).active = active;
+      Discovery found = discover_devices(verbs.api(), {}).value();
+      EXPECT_THAT(found.devices, IsEmpty());
+      EXPECT_THAT(found.inactive, IsEmpty());
+      if (found.skipped.size() != 1) return "not skipped";
+      if (found.skipped[0].kind != FindingKind::kHcaUnsupported) return "of another kind";
+      reason = to_string(found.skipped[0]);
+    }
+    return reason;
+  }
+  void add_erdma() {
+    auto config = HcaConfig::roce("erdma_0", 1);
+    config.transport = IBV_TRANSPORT_IWARP;
+    verbs.add_hca(config);
+  }
+  // hcas: as in NCCL_IB_HCA.
+  Discovery discover_with(const char* hcas) {
+    return discover_devices(verbs.api(), {.hcas = HcaFilter::parse(hcas).value()}).value();
+  }
+};
+
+TEST_F(PortExclusion, Efa_IsExcludedByItsNameAndItsPluginIsNamed) {
+  EXPECT_THAT(
+      reason(IBV_TRANSPORT_UNSPECIFIED, IBV_LINK_LAYER_UNSPECIFIED),
+      AllOf(StartsWith("rdmap16s27:1 is neither"), HasSubstr("Elastic Fabric Adapter (EFA)"),
+            HasSubstr("Fix: use the network plugin"), HasSubstr("aws-ofi-nccl")));
+}
+
+TEST_F(PortExclusion, Iwarp_IsExcludedAlthoughItsLinkIsEthernet) {
+  EXPECT_THAT(reason(IBV_TRANSPORT_IWARP, IBV_LINK_LAYER_ETHERNET),
+              AllOf(StartsWith("rdmap16s27:1 is an iWARP device"), HasSubstr("Fix: "),
+                    HasSubstr("name the device in NCCL_IB_HCA")));
+}
+
+// As eRDMA in its compatible mode, whose queue pairs connect without the connection manager.
+TEST_F(PortExclusion, NamedIwarp_IsUsed) {
+  add_erdma();
+  for (const char* hcas : {"erdma", "=erdma_0", "erdma_0:1"}) {
+    Discovery found = discover_with(hcas);
+    ASSERT_EQ(found.devices.size(), 1u) << hcas;
+    EXPECT_TRUE(found.devices[0].state.ethernet);
+    EXPECT_THAT(found.skipped, IsEmpty());
+  }
+}
+
+TEST_F(PortExclusion, IwarpThatAListOfExclusionsLeaves_IsExcluded) {
+  add_erdma();
+  for (const char* hcas : {"^mlx5", "^=mlx5_0", "^erdma_0:2", ""}) {
+    Discovery found = discover_with(hcas);
+    EXPECT_THAT(found.devices, IsEmpty()) << hcas;
+    for (const Finding& finding : found.findings) EXPECT_EQ(finding.subject, "NCCL_IB_HCA");
+    ASSERT_EQ(found.skipped.size(), 1u);
+    EXPECT_THAT(to_string(found.skipped[0]), StartsWith("erdma_0:1 is an iWARP device"));
+  }
+}
+
+TEST_F(PortExclusion, OtherKindsThatAreNamed_AreExcluded) {
+  const std::pair<ibv_transport_type, uint8_t> kinds[] = {
+      {IBV_TRANSPORT_UNSPECIFIED, IBV_LINK_LAYER_UNSPECIFIED},  // EFA
+      {IBV_TRANSPORT_UNSPECIFIED, IBV_LINK_LAYER_ETHERNET},
+      {IBV_TRANSPORT_UNKNOWN, IBV_LINK_LAYER_ETHERNET},
+      {IBV_TRANSPORT_USNIC_UDP, IBV_LINK_LAYER_ETHERNET},
+      {IBV_TRANSPORT_IWARP, IBV_LINK_LAYER_UNSPECIFIED},
+      {IBV_TRANSPORT_IWARP, IBV_LINK_LAYER_INFINIBAND},
+  };
+  for (const auto& [transport, link_layer] : kinds) {
+    EXPECT_NE(exclusion_reason(transport, link_layer, true), "") << transport;
+  }
+}
+
+TEST_F(PortExclusion, LinkLayerNeitherInfiniBandNorEthernet_IsExcluded) {
+  EXPECT_EQ(reason(IBV_TRANSPORT_IB, IBV_LINK_LAYER_UNSPECIFIED),
+            "rdmap16s27:1 has a link layer that is neither InfiniBand nor Ethernet");
+}
+
+TEST_F(PortExclusion, FilteredEfa_IsReportedAsFiltered) {
+  auto config = HcaConfig::roce("rdmap16s27", 1);
+  config.transport = IBV_TRANSPORT_UNSPECIFIED;
+  verbs.add_hca(config);
+  DiscoveryOptions options{.hcas = HcaFilter::parse("mlx5").value()};
+  EXPECT_EQ(discover_devices(verbs.api(), options).value().skipped.at(0).kind,
+            FindingKind::kHcaExcluded);
 }
 
 }  // namespace
