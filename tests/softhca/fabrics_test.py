@@ -174,16 +174,16 @@ class Speed(Fabric):
 
 class SmallMessages(Fabric):
     def test_messages_longer_than_max_msg_sz_arrive(self):
-        self.perf({"name": "mlx5_0", "max_msg_sz": 65536})
+        self.perf({"name": "mlx5_0", "max_msg_sz": 131072})
 
     def test_ends_that_differ_connect(self):
         large = {"name": "mlx5_0", "guid": "a0", "lid": 5}
-        small = {"name": "mlx5_1", "guid": "b0", "lid": 6, "max_msg_sz": 65536}
+        small = {"name": "mlx5_1", "guid": "b0", "lid": 6, "max_msg_sz": 131072}
         self.perf_between(large, small)
         self.perf_between(small, large)
 
     def test_conformance(self):
-        self.conformance("C2*", {"name": "mlx5_0", "max_msg_sz": 65536})
+        self.conformance("C2*", {"name": "mlx5_0", "max_msg_sz": 131072})
 
 
 class GidChange(Fabric):

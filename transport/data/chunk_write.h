@@ -72,23 +72,15 @@ inline ChunkWrites writes_of(const OutgoingMessage& message, const RdmaWrite& da
 struct ChunkTarget {
   const wire::ClearToSend& to;  // the buffer's
   const QueuePair& pair;
-  size_t max_write_bytes;  // the ports' largest message
   const RailTables& tables;
   const wire::EndPoint& peer;
 };
 
-// Posts the writes of the `bytes` bytes at offset `from`: several where that is more than a port's
-// largest message. The last of them and an end of its own take one doorbell. Returns an errno
-// value; 0 is success.
+// Posts the write of the `bytes` bytes at offset `from`. It and an end of its own take one
+// doorbell. Returns an errno value; 0 is success.
 inline int post_chunk(const OutgoingMessage& message, size_t from, size_t bytes,
                       const ChunkTarget& target, ChunkEnd end) {
   const QueuePair& pair = target.pair;
-  const size_t most = target.max_write_bytes;
-  for (; bytes > most; bytes -= most, from += most) {
-    WriteRequest part(pair, write_of(message, target.to, from, most, pair));
-    part.wr().wr_id = end.wr_id;
-    if (int err = post(pair, &part.wr()); err != 0) return err;
-  }
   const RdmaWrite data = write_of(message, target.to, from, bytes, pair);
   if (!message.separate_end) return write_with_immediate(pair, data, end.immediate, end.wr_id);
   WriteRequest data_only(pair, data);

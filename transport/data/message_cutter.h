@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
-#include <optional>
 
 #include "transport/data/outgoing_message.h"
 #include "transport/data/sent_chunks.h"
@@ -41,8 +40,7 @@ class MessageCutter {
 
   // Without its request.
   OutgoingMessage cut(const Send& send) const {
-    const uint32_t entries_each = send.bytes > limits_.separate_end_above ? 2 : 1;
-    const uint32_t most = std::min(uint32_t{wire::kMaxQps}, queue_depth_ / entries_each);
+    const uint32_t most = most_chunks(send.bytes);
     return make(send, chunks_for_rails(send.bytes, paths_, std::min(least_, most),
                                        limits_.max_write_bytes, most));
   }
@@ -56,29 +54,26 @@ class MessageCutter {
     return message;
   }
 
-  // A chunk of no bytes is a write as well.
-  uint32_t work_requests_for(const OutgoingMessage& message, size_t bytes) const {
-    const size_t writes = std::max<size_t>(1, divide_up(bytes, limits_.max_write_bytes));
-    return static_cast<uint32_t>(writes + (message.separate_end ? 1 : 0));
+  // Of each chunk of a message of so many bytes.
+  uint32_t work_requests(size_t message_bytes) const {
+    return message_bytes > limits_.separate_end_above ? 2 : 1;
   }
   SentChunk chunk_at(const OutgoingMessage& message, size_t from) const {
     const size_t bytes = std::min(message.bytes - from, message.chunks.bytes);
-    return {message.request, from, bytes, work_requests_for(message, bytes), 0, nullptr};
+    return {message.request, from, bytes, work_requests(message.bytes), 0, nullptr};
   }
-  // All of a message must fit on one pair, which may be the last one that is left. Returns the
-  // limit that it exceeds; nothing: it fits.
-  std::optional<size_t> exceeded_limit(const OutgoingMessage& message) const {
-    if (message.chunks.count > wire::kMaxQps) return wire::kMaxQps;
-    const uint32_t each = work_requests_for(message, message.chunks.bytes);
-    if (message.chunks.count * each > queue_depth_) return queue_depth_;
-    return {};
+  // All of a message must fit on one pair, which may be the last one that is left.
+  uint32_t most_chunks(size_t message_bytes) const {
+    return std::min(uint32_t{wire::kMaxQps}, queue_depth_ / work_requests(message_bytes));
+  }
+  bool is_too_large(const OutgoingMessage& message) const {
+    return message.chunks.bytes > limits_.max_write_bytes;
   }
 
  private:
   OutgoingMessage make(const Send& send, const Chunking& chunks) const {
-    const bool separate =
-        send.bytes > limits_.separate_end_above || chunks.bytes > limits_.max_write_bytes;
-    return transport::message_of(send, chunks, separate, slot(send.buffer).bytes);
+    return transport::message_of(send, chunks, send.bytes > limits_.separate_end_above,
+                                 slot(send.buffer).bytes);
   }
 
   const RailTables& tables_;

@@ -1,11 +1,7 @@
 #include "transport/data/outgoing_message.h"
 
-#include "transport/pairs/pair_plan.h"
-
 namespace gdr::transport {
 namespace {
-
-constexpr size_t kMostOfNccl = size_t{1} << 30;
 
 constexpr char kNoUserBuffers[] =
     "set NCCL_GRAPH_REGISTER=0 and NCCL_LOCAL_REGISTER=0 on all ranks";
@@ -30,13 +26,6 @@ Error oversized(size_t bytes, const wire::ClearToSend& slot) {
 }
 
 }  // namespace
-
-bool has_small_messages(const EndRails& rails) {
-  for (size_t i = 0; i < rails.size(); ++i) {
-    if (largest_message(rails[i].state.max_message_bytes) < kMostOfNccl) return true;
-  }
-  return false;
-}
 
 std::optional<Error> rejection_of(const Send& send, const wire::ClearToSend& slot) {
   if (send.bytes > slot.bytes) return oversized(send.bytes, slot);

@@ -15,8 +15,6 @@
 
 namespace gdr::transport {
 
-struct EndRails;
-
 // Chunks of one size, of which the last may be shorter. No bytes are one empty chunk.
 struct Chunking {
   size_t bytes;  // of each chunk
@@ -39,17 +37,15 @@ constexpr Chunking chunks_for_pairs(size_t bytes, uint32_t parts) {
 
 // The least bytes of a chunk over several rails.
 inline constexpr size_t kLeastChunkOfRails = size_t{64} << 10;
-// Writes of a chunk that is several, as the message would else be too many chunks.
-inline constexpr size_t kWritesOfLargest = 16;
 
 // Cuts a message for a connection of several rails: small enough that a slow rail can carry its
 // part of the message, large enough that chunks cost little. Messages of less than 128 KiB stay
 // whole. Larger ones are two chunks for each path, of 64 to 512 KiB: over two paths, 128 KiB are
 // two chunks and 512 KiB are four of 128 KiB, and 8 MiB are sixteen. More than kMostOfRails there
-// are only where those are larger than max_write_bytes, up to what the immediate can count. Where
-// not even those suffice, a chunk is several writes, few of which are then ends of chunks.
-// least: chunks that are wanted in any case (NCCL_IB_SPLIT_DATA_ON_QPS). most: chunks of one write
-// that may be on one pair.
+// are only where those are larger than max_write_bytes. Chunks that are still larger, as `most` are
+// too few, cannot be sent.
+// least: chunks that are wanted in any case (NCCL_IB_SPLIT_DATA_ON_QPS). most: chunks that may be
+// on one pair, up to what the immediate can count.
 constexpr Chunking chunks_for_rails(size_t bytes, uint32_t paths, uint32_t least,
                                     size_t max_write_bytes, uint32_t most = wire::kMaxQps) {
   constexpr size_t kMostBytes = size_t{512} << 10;
@@ -59,9 +55,7 @@ constexpr Chunking chunks_for_rails(size_t bytes, uint32_t paths, uint32_t least
     each = std::clamp(chunks_for_pairs(bytes, 2 * paths).bytes, kLeastChunkOfRails, kMostBytes);
     each = std::max(each, chunks_for_pairs(bytes, kMostOfRails).bytes);
   }
-  const bool largest = bytes > most * max_write_bytes;
-  const size_t most_bytes = largest ? kWritesOfLargest * max_write_bytes : max_write_bytes;
-  each = std::min({each, chunks_for_pairs(bytes, least).bytes, most_bytes});
+  each = std::min({each, chunks_for_pairs(bytes, least).bytes, max_write_bytes});
   each = std::max(each, chunks_for_pairs(bytes, most).bytes);
   if (bytes <= each) return {bytes, 1};
   return {each, static_cast<uint32_t>(divide_up(bytes, each))};
@@ -83,16 +77,11 @@ constexpr size_t max_write_bytes(uint32_t max_message_bytes) {
 }
 
 // Returns the most bytes of one message on such a port, however it is sent: every send queue has
-// room for that many writes and the ends of their chunks (SendComm::send_depth). A message over
-// several pairs may be larger.
-inline constexpr size_t kMostWrites = 3 * kWritesOfLargest;
+// room for that many chunks and their separate ends (kStandbyDepth in send_comm_set_up.cc).
+inline constexpr size_t kMostWrites = 27;
 constexpr size_t largest_message(uint32_t max_message_bytes) {
   return kMostWrites * max_write_bytes(max_message_bytes);
 }
-
-// Whether that is less than NCCL's largest message on any of the rails, where the plugin's table
-// states none (NCCL_MAX_NET_SIZE): as on Soft-RoCE, messages then are many chunks.
-bool has_small_messages(const EndRails& rails);
 
 // Sends in flight. NCCL has up to 8 steps (NCCL_STEPS) of each of up to 8 operations of a group
 // under way, so that half of them would do; a message may have as many chunks as there are requests

@@ -56,10 +56,9 @@ Status ReceiveComm::make(const EndRails& rails, const wire::EndPoint& sender) {
     return plan_receiver_pairs(some.active.size(), standby, sender, lean);
   };
   const bool has_many_pairs = active_pairs(plan(rails, /*lean=*/false)) > 1;
-  const bool has_many_chunks = has_many_pairs || has_small_messages(rails);
   RailSpec spec;
   spec.depths = QueueDepths{ClearToSendWriter::kQueueDepth,
-                            has_many_chunks ? kReceiveDepth : kReceiveDepthOfOne,
+                            has_many_pairs ? kReceiveDepth : kReceiveDepthOfOne,
                             ClearToSendWriter::kInlineBytes};
   spec.extra_completions = Flushes::kRequests;
   QueueDepths least = spec.depths;

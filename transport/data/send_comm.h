@@ -69,8 +69,6 @@ class SendComm : public Comm {
   void release(Request* request) { requests_.give_back(request); }
 
  private:
-  static int send_depth(bool has_many_pairs, const EndRails& rails);
-
   SendComm(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher);
   const wire::ClearToSend& slot(uint64_t buffer) const {
     return tables_->ring[wire::slot_of(buffer)];

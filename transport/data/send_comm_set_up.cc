@@ -14,26 +14,20 @@ namespace {
 constexpr int kInlineBytes = 60;
 // Entries of a send queue, as many as its completion queue then has: one less than a power of two,
 // as mlx5 and rxe give a completion queue, and rxe a send queue, the next power of two above what
-// is asked for (rdma-core's mlx5_create_cq; the kernel's rxe_queue_init).
+// is asked for (rdma-core's mlx5_create_cq; the kernel's rxe_queue_init). One of mlx5 takes 256
+// bytes, pinned. Where a chunk may end in a write of its own, there is room for half as many
+// chunks: SpreadPairs counts entries. Standby rails add none: what they keep of the memory that may
+// be locked cannot be given back.
 constexpr int kDepth = SendComm::kRequests - 1;
 // Of a standby pair's send queue, beside one active pair. It carries data only while that is lost:
 // enough for large messages, and half of the memory.
 constexpr int kStandbyDepth = SendComm::kRequests / 2 - 1;
-static_assert(kMostWrites + kMostWrites / kWritesOfLargest <=
-              kStandbyDepth - Recovery::kReservedSends);
+static_assert(2 * kMostWrites <= kStandbyDepth - Recovery::kReservedSends);
 // The same for a connection that spreads each message over several pairs: room for the chunks of
 // several messages, all of which may have to go over the last pair that is left.
 constexpr int kSpreadDepth = 2 * SendComm::kRequests - 1;
 
 }  // namespace
-
-// Entries of a send queue; one of mlx5 takes 256 bytes, pinned. Where a chunk may end in a write of
-// its own, there is room for half as many chunks: SpreadPairs counts entries. On ports whose
-// largest message is small NCCL's largest one takes more entries. Standby rails add none: what they
-// keep of the memory that may be locked cannot be given back.
-int SendComm::send_depth(bool has_many_pairs, const EndRails& rails) {
-  return has_many_pairs || has_small_messages(rails) ? kSpreadDepth : kDepth;
-}
 
 SendComm::SendComm(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher)
     : Comm(std::move(options), watcher, /*sends=*/true),
@@ -57,14 +51,13 @@ Result<std::unique_ptr<SendComm>> SendComm::create(const EndRails& rails,
                              options->qps_per_connection,
                              lean ? ListenerRails{peer.active, 0} : peer);
   };
-  const int least = send_depth(/*has_many_pairs=*/false, rails);
   const bool has_many_pairs = active_pairs(plan(rails, /*lean=*/false)) > 1;
   RailSpec spec;
-  spec.depths = QueueDepths{send_depth(has_many_pairs, rails), 1, kInlineBytes};
-  if (spec.depths.send == kDepth) spec.standby_sends = kStandbyDepth;
+  spec.depths = QueueDepths{has_many_pairs ? kSpreadDepth : kDepth, 1, kInlineBytes};
+  if (!has_many_pairs) spec.standby_sends = kStandbyDepth;
   spec.posts_receives = false;
   Result<RailTables> tables =
-      comm->set_up_->add_rails(rails, plan, &spec, QueueDepths{least, 1, kInlineBytes});
+      comm->set_up_->add_rails(rails, plan, &spec, QueueDepths{kDepth, 1, kInlineBytes});
   if (!tables) return forward_error(tables);
   comm->tables_ = std::move(*tables);
   comm->limits_.max_write_bytes = comm->connection_.end().max_write_bytes();

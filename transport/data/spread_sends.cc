@@ -33,14 +33,14 @@ bool SpreadSends::send(const Send& send, Request** request) {
   if (connection_.failed()) return false;
   if (!lost_.empty()) return true;  // what was lost goes first
   OutgoingMessage message = cutter_.cut(send);
-  if (const std::optional<size_t> most = cutter_.exceeded_limit(message)) {
+  if (cutter_.is_too_large(message)) {
     connection_.fail(Code::kInvalidUsage,
-                     too_large_text(send.bytes, cutter_.limits().max_write_bytes, *most));
+                     too_large_text(send.bytes, cutter_.limits().max_write_bytes,
+                                    cutter_.most_chunks(send.bytes)));
     return false;
   }
   post_held();  // before room is looked for, as that may lose a pair
-  const uint32_t each = cutter_.work_requests_for(message, message.chunks.bytes);
-  if (!pairs_.has_room(message.chunks.count, each)) return true;
+  if (!pairs_.has_room(message.chunks.count, cutter_.work_requests(send.bytes))) return true;
   *request = message.request = requests_.take();
   if (*request == nullptr) return true;
   fill(*request, send, message.chunks.count);
@@ -54,7 +54,7 @@ bool SpreadSends::send(const Send& send, Request** request) {
 // No time is needed with one active path.
 bool SpreadSends::hold(const Send& send, bool last, Request** request) {
   *request = nullptr;
-  const uint32_t work_requests = send.bytes > cutter_.limits().separate_end_above ? 2 : 1;
+  const uint32_t work_requests = cutter_.work_requests(send.bytes);
   if (!held_.empty() && !pairs_.has_room(pairs_[held_.pair().index], 1, work_requests)) {
     post_held();  // the message waits, or takes another pair at its next attempt
     return true;
@@ -129,11 +129,9 @@ void SpreadSends::post_chunk(const OutgoingMessage& message, const SentChunk& ch
   const ChunkEnd end{message.immediate(pair.epoch), pair.wr_id(pair.sent.posted())};
   pairs_.push(pair, chunk, now);
   if (pair.state != PairState::kUsable) return;
-  const int err =
-      transport::post_chunk(message, chunk.from, chunk.bytes,
-                            {cutter_.slot(message.buffer), *pair.queue_pair,
-                             cutter_.limits().max_write_bytes, tables_, connection_.peer()},
-                            end);
+  const int err = transport::post_chunk(
+      message, chunk.from, chunk.bytes,
+      {cutter_.slot(message.buffer), *pair.queue_pair, tables_, connection_.peer()}, end);
   if (err != 0) [[unlikely]]
     (void)on_refused(index, err);
 }

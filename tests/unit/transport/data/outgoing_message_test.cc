@@ -66,9 +66,7 @@ TEST(ChunksForRails, BytesPathsSplitAndPort_DecideCountAndSize) {
       {"the port's largest message", kMib, 2, 1, 16 * kKib, 64, 0},
       {"the port's largest message", kMib, 1, 1, 16 * kKib, 64, 0},
       {"what the immediate counts", kMib, 2, 1, 8 * kKib, wire::kMaxQps, 0},
-      {"chunks of several writes", kMib, 2, 1, 4 * kKib, 16, 64 * kKib},
-      {"chunks of several writes", kMib, 2, 32, 4 * kKib, 32, 32 * kKib},
-      {"chunks of several writes", 16 * kMib, 2, 1, 4 * kKib, wire::kMaxQps, 0},
+      {"too large for the port", kMib, 2, 1, 4 * kKib, wire::kMaxQps, 8 * kKib},
   };
   for (const auto& one : cases) {
     const Chunking chunks = chunks_for_rails(one.bytes, one.paths, one.least, one.max_write);

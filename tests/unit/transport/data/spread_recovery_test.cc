@@ -74,7 +74,7 @@ TEST_F(SpreadRecoveryTest, PostRefused_ChunksTakeTheOtherRail) {
   EXPECT_EQ(pair.chunks().size(), size_t{kTwoRailChunks});
 }
 
-TEST_F(SpreadRecoveryTest, SeveralWritesAndASeparateEnd_AreAllSentAgain) {
+TEST_F(SpreadRecoveryTest, SeparateEnds_AreSentAgainWithTheirData) {
   TransportOptions options = test_options();
   options.connection.adaptive_routing = true;
   SpreadRails pair(2, 0, options);
@@ -83,21 +83,6 @@ TEST_F(SpreadRecoveryTest, SeveralWritesAndASeparateEnd_AreAllSentAgain) {
   pair.lose_after(0, 3);  // the second chunk's data has arrived, its end has not
   ASSERT_TRUE(message.arrives());
   EXPECT_EQ(pair.chunks().size(), static_cast<size_t>(kTwoRailChunks + 3));
-}
-
-// Each chunk is 16 plain writes and one that ends them.
-TEST_F(SpreadRecoveryTest, LargerThanThePortsLargestMessage_ChunkLostHalfwayIsSentAgainAsAWhole) {
-  constexpr size_t kLarge = 9 * 16 * kPortsMost + 1000;
-  SpreadRails pair(2, 0, test_options(), local_socket_pair(), {.max_msg_sz = kPortsMost});
-  SpreadMessage message(pair, kLarge);
-  message.send_held();
-  ASSERT_NE(message.send, nullptr);
-  ASSERT_EQ(pair.chunks(0).size(), 5u);
-  pair.lose_after(0, 2 * 17 + 5);
-  ASSERT_TRUE(message.arrives());
-  EXPECT_EQ(pair.chunks(0).size(), 5u);
-  EXPECT_EQ(pair.chunks(1).size(), 5u + 3);
-  EXPECT_TRUE(transfers(pair, kLarge));
 }
 
 // The probes by which the rails return come through.
