@@ -37,7 +37,7 @@ wire::Secret make_secret() {
 std::vector<wire::Gid> active_gids(const wire::EndPoint& sender) {
   std::array<bool, wire::kMaxRails> active{};
   for (int i = 0; i < sender.qps; ++i) {
-    if ((sender.qp[i].flags & wire::kQpStandby) == 0) active[sender.qp[i].rail] = true;
+    if (sender.qp[i].standby == 0) active[sender.qp[i].rail] = true;
   }
   std::vector<wire::Gid> gids;
   for (int r = 0; r < sender.rails; ++r) {
@@ -85,7 +85,7 @@ void Listener::write_handle(wire::Handle* handle) const {
   handle->secret = secret_;
   write_address(socket_.address, handle);
   if (context_.connection->failover && rails_.active.size() + rails_.standby.size() > 1) {
-    handle->flags |= wire::kHandleSpreads;
+    handle->spreads = 1;
     handle->active_rails = static_cast<uint8_t>(rails_.active.size());
     handle->standby_rails = static_cast<uint8_t>(rails_.standby.size());
   }

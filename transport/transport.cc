@@ -13,7 +13,7 @@ namespace {
 
 bool has_possible_rails(const wire::Handle& handle) {
   const int all = handle.active_rails + handle.standby_rails;
-  if ((handle.flags & wire::kHandleSpreads) == 0) return all == 0;
+  if (handle.spreads == 0) return all == 0;
   return handle.active_rails > 0 && all > 1 && all <= wire::kMaxRails;
 }
 
@@ -27,8 +27,8 @@ Status check_handle(const wire::Handle& handle) {
   }
   if (Status status = check_version(handle.version); !status) return status;
   auto is_zero = [](uint8_t byte) { return byte == 0; };
-  if (handle.gid_count > wire::kHandleGids || (handle.flags & ~wire::kHandleFlags) != 0 ||
-      !has_possible_rails(handle) || !std::ranges::all_of(handle.reserved0, is_zero) ||
+  if (handle.gid_count > wire::kHandleGids || handle.spreads > 1 || !has_possible_rails(handle) ||
+      !std::ranges::all_of(handle.reserved0, is_zero) ||
       !std::ranges::all_of(handle.reserved1, is_zero)) {
     return fail_unknown("handle");
   }

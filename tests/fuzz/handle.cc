@@ -53,7 +53,7 @@ struct TransportRun {
     if ((valid & kValidReserved) != 0) {
       std::ranges::fill(handle.reserved0, uint8_t{0});
       std::ranges::fill(handle.reserved1, uint8_t{0});
-      const bool spreads = (handle.flags & wire::kHandleSpreads) != 0;
+      const bool spreads = handle.spreads != 0;
       handle.active_rails = spreads ? 1 + handle.active_rails % 4 : 0;
       handle.standby_rails = spreads ? 1 + handle.standby_rails % 4 : 0;
     }

@@ -16,7 +16,7 @@ transport::wire::PairStatement to_wire(const Stated& stated) {
   statement.step = stated.step;
   statement.seen = stated.seen;
   statement.pair = stated.pair;
-  statement.flags = stated.asks ? transport::wire::kStatementAsks : 0;
+  statement.asks = stated.asks ? 1 : 0;
   statement.arrived = stated.arrived;
   return statement;
 }
@@ -27,7 +27,7 @@ Stated from_wire(const transport::wire::PairStatement& statement) {
                 .step = static_cast<uint8_t>(statement.step),
                 .seen = static_cast<uint8_t>(statement.seen),
                 .arrived = static_cast<uint8_t>(statement.arrived),
-                .asks = statement.flags != 0};
+                .asks = statement.asks != 0};
 }
 
 }  // namespace

@@ -70,7 +70,7 @@ wire::EndPoint ConnectionEnd::point(const wire::Secret& secret, const RailTables
   point.traffic_class = service.traffic_class;
   point.first_psn = first_psn;
   point.tcp_port = watcher->reopen_port();
-  if (offers_recovery) point.flags |= wire::kEndRecovers;
+  point.recovers = offers_recovery ? 1 : 0;
   rails.describe(&point);
   ece->describe(&point);
   tables.describe(&point);

@@ -20,7 +20,7 @@ struct ConnectionEnd {
   ConnectionEnd(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher, bool sends);
 
   // Whether pairs are recovered: both ends do. Once the peer is known.
-  bool recovers() const { return offers_recovery && (peer.flags & wire::kEndRecovers) != 0; }
+  bool recovers() const { return offers_recovery && peer.recovers != 0; }
   // Whether the rail carries nothing while others are usable.
   bool stands_by(uint32_t rail) const;
   // Whether something may go over a rail: where nothing is recovered, not over one that stands by.

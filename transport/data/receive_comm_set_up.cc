@@ -49,7 +49,7 @@ Result<std::unique_ptr<ReceiveComm>> ReceiveComm::create(
 
 Status ReceiveComm::make(const EndRails& rails, const wire::EndPoint& sender) {
   ConnectionEnd& end = connection_.end();
-  end.offers_recovery = end.options->failover && (sender.flags & wire::kEndRecovers) != 0;
+  end.offers_recovery = end.options->failover && sender.recovers != 0;
   end.peer_declines_recovery = !end.offers_recovery && end.options->failover && rails.size() > 1;
   const auto plan = [recovers = end.offers_recovery, &sender](const EndRails& some, bool lean) {
     const size_t standby = recovers ? some.standby.size() : 0;

@@ -55,7 +55,7 @@ PairPlan plan_receiver_pairs(size_t active, size_t standby, const wire::EndPoint
                              bool lean) {
   PairPlan hello;
   for (size_t i = 0; i < sender.qps; ++i) {
-    hello.push_back({sender.qp[i].rail, (sender.qp[i].flags & wire::kQpStandby) != 0});
+    hello.push_back({sender.qp[i].rail, sender.qp[i].standby != 0});
   }
   PairPlan plan = plan_other_end(active, standby, hello);
   for (size_t i = 0; i < plan.size(); ++i) {

@@ -26,7 +26,7 @@ bool in_one_subnet(const wire::RailAddress& a, const wire::RailAddress& b) {
   return a.gid[6] == b.gid[6] && a.gid[7] == b.gid[7];
 }
 
-bool needs_grh(const wire::RailAddress& rail) { return (rail.flags & wire::kRailNeedsGrh) != 0; }
+bool needs_grh(const wire::RailAddress& rail) { return rail.needs_grh != 0; }
 
 void fill_global_route(const QueuePairPath& path, ibv_ah_attr* ah) {
   ah->is_global = 1;

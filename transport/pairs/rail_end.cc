@@ -23,7 +23,7 @@ Result<wire::RailAddress> resolve_address(const Device& device, const GidPrefere
   std::snprintf(address.hca, sizeof(address.hca), "%s", hca.name().c_str());
   std::copy(gid->gid.begin(), gid->gid.end(), address.gid.begin());
   address.lid = state->lid;
-  if (state->grh_required) address.flags |= wire::kRailNeedsGrh;
+  address.needs_grh = state->grh_required ? 1 : 0;
   address.port = static_cast<uint8_t>(device.port);
   address.ethernet = state->ethernet ? 1 : 0;
   address.mtu = static_cast<uint8_t>(state->mtu);

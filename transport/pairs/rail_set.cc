@@ -104,7 +104,7 @@ void RailSet::describe(wire::EndPoint* end) const {
   for (size_t i = 0; i < pairs_.size(); ++i) {
     end->qp[i].number = pairs_[i]->number;
     end->qp[i].rail = static_cast<uint8_t>(pairs_[i]->rail);
-    if (pairs_[i]->standby) end->qp[i].flags |= wire::kQpStandby;
+    end->qp[i].standby = pairs_[i]->standby ? 1 : 0;
   }
 }
 

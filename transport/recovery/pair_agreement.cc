@@ -181,7 +181,7 @@ void PairAgreement::on_probe_completed(ibv_wc_status status, Time now) {
 Status PairAgreement::on_statement(const wire::PairStatement& statement, Time now) {
   if (!is_newer(statement.serial_first, peer_.serial)) return {};
   if (Status status = check(statement, peer_, end_, step()); !status) return status;
-  if ((statement.flags & wire::kStatementAsks) != 0) due_ = true;
+  if (statement.asks != 0) due_ = true;
   if (statement.step > peer_.step) return_.failed_ = false;
   peer_ = {.serial = statement.serial_first,
            .step = statement.step,
@@ -203,7 +203,7 @@ wire::PairStatement PairAgreement::make_statement() {
   statement.step = step();
   statement.seen = peer_.step;
   statement.pair = pair_;
-  statement.flags = unseen() ? wire::kStatementAsks : 0;
+  statement.asks = unseen() ? 1 : 0;
   statement.arrived = arrived_;
   const PairCause cause = usable() ? PairCause{} : cause_;
   statement.reason = cause.reason;

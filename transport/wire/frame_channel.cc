@@ -50,15 +50,15 @@ void clean_name(char (&name)[kBytes]) {
   }
 }
 
-bool stands_by(const wire::QpAddress& qp) { return (qp.flags & wire::kQpStandby) != 0; }
+bool stands_by(const wire::QpAddress& qp) { return qp.standby != 0; }
 
 bool is_known(const wire::QpAddress& qp, int rails) {
   return qp.rail < rails && (qp.number != 0 || stands_by(qp)) && qp.number >> 24 == 0 &&
-         qp.ece_supported <= 1 && (qp.flags & ~wire::kQpFlags) == 0 && qp.reserved == 0;
+         qp.ece_supported <= 1 && qp.standby <= 1 && qp.reserved == 0;
 }
 
 bool is_known(const wire::RailAddress& rail) {
-  return (rail.flags & ~wire::kRailFlags) == 0 && is_zero(rail.reserved);
+  return rail.needs_grh <= 1 && is_zero(rail.reserved);
 }
 
 // Standby pairs come last, behind at least one that carries data, and only senders that recover
@@ -66,7 +66,7 @@ bool is_known(const wire::RailAddress& rail) {
 bool has_standby_pairs_last(wire::FrameKind kind, const wire::EndPoint& end) {
   const std::span qps(end.qp.data(), end.qps);
   const auto first = std::ranges::find_if(qps, stands_by);
-  const bool may_have = kind == wire::FrameKind::kReply || (end.flags & wire::kEndRecovers) != 0;
+  const bool may_have = kind == wire::FrameKind::kReply || end.recovers != 0;
   return first == qps.end() ||
          (may_have && first != qps.begin() && std::all_of(first, qps.end(), stands_by));
 }
@@ -78,7 +78,7 @@ bool is_known(wire::FrameKind kind, const wire::EndPoint& end) {
   }
   const std::span qps(end.qp.data(), end.qps);
   const std::span rails(end.rail.data(), end.rails);
-  return (end.flags & ~wire::kEndFlags) == 0 && is_zero(end.reserved) && end.service_level <= 15 &&
+  return end.recovers <= 1 && is_zero(end.reserved) && end.service_level <= 15 &&
          std::ranges::all_of(qps, [&](const auto& qp) { return is_known(qp, end.rails); }) &&
          std::ranges::all_of(rails, [](const auto& rail) { return is_known(rail); }) &&
          has_standby_pairs_last(kind, end);

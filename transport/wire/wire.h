@@ -46,11 +46,6 @@ inline constexpr size_t kSecretGapBytes = 4;
 using Gid = std::array<uint8_t, 16>;  // in network byte order
 inline constexpr int kHandleGids = 2;
 
-// Handle::flags. kHandleSpreads: the listener has several rails or standby rails and recovers
-// pairs, so that the sender may ask for several pairs and for standby ones.
-inline constexpr uint8_t kHandleSpreads = 1;
-inline constexpr uint8_t kHandleFlags = kHandleSpreads;  // all that are defined
-
 // NCCL's connection handle: listen() fills it and NCCL carries it to the sender. It has the
 // listener's TCP address and the secret that authenticates the sender: a hello without it is
 // dropped.
@@ -72,8 +67,9 @@ struct Handle {
   // (NCCL_IB_SUBNET_AWARE_ROUTING). NCCL's net_ib puts up to two into its handle, too (connect.cc,
   // listenGids). Those beyond gid_count are zero.
   std::array<Gid, kHandleGids> gids;
-  uint8_t flags;
-  // With kHandleSpreads: how many rails the listener has, 2 to kMaxRails in all. Else zero.
+  // 1: the listener has several rails or standby rails and recovers pairs, so that the sender may
+  // ask for several pairs and for standby ones. 2 to kMaxRails in all; without this, zero.
+  uint8_t spreads;
   uint8_t active_rails;
   uint8_t standby_rails;
   uint8_t reserved1[37];
@@ -140,10 +136,6 @@ static_assert(offsetof(FrameHeader, magic) == 0 && offsetof(FrameHeader, version
 // Bytes of a text body at most.
 inline constexpr size_t kMaxText = 1024;
 
-// RailAddress::flags.
-inline constexpr uint8_t kRailNeedsGrh = 1;  // the port requires a GRH (IBV_QPF_GRH_REQUIRED)
-inline constexpr uint8_t kRailFlags = kRailNeedsGrh;  // all that are defined
-
 // The port of one end on one of its rails.
 struct RailAddress {
   char hca[64];  // zero-terminated
@@ -156,7 +148,7 @@ struct RailAddress {
   uint8_t gid_type;   // a GidType
   uint8_t gid_index;  // in this end's GID table
   uint8_t rail;       // rail number plus one; 0: unknown
-  uint8_t flags;
+  uint8_t needs_grh;  // 1: the port requires a GRH (IBV_QPF_GRH_REQUIRED)
   uint8_t reserved[3];
 };
 static_assert(sizeof(RailAddress) == 96);
@@ -168,7 +160,7 @@ struct PortAddress {
   uint16_t lid;
   uint8_t mtu;
   uint8_t gid_type;
-  uint8_t flags;
+  uint8_t needs_grh;
   uint8_t reserved;
 
   bool operator==(const PortAddress&) const = default;
@@ -176,14 +168,14 @@ struct PortAddress {
 static_assert(sizeof(PortAddress) == 22);
 
 inline PortAddress port_address(const RailAddress& rail) {
-  return {rail.gid, rail.lid, rail.mtu, rail.gid_type, rail.flags, 0};
+  return {rail.gid, rail.lid, rail.mtu, rail.gid_type, rail.needs_grh, 0};
 }
 inline RailAddress at_address(RailAddress rail, const PortAddress& port) {
   rail.gid = port.gid;
   rail.lid = port.lid;
   rail.mtu = port.mtu;
   rail.gid_type = port.gid_type;
-  rail.flags = port.flags;
+  rail.needs_grh = port.needs_grh;
   return rail;
 }
 
@@ -195,11 +187,6 @@ struct Ece {
   uint32_t comp_mask;
 };
 
-// QpAddress::flags. kQpStandby: the pair carries no data and no clear-to-send while one without
-// the flag is usable. The sender sets it, and the receiver replies the same.
-inline constexpr uint8_t kQpStandby = 1;
-inline constexpr uint8_t kQpFlags = kQpStandby;  // all that are defined
-
 // One QP of one end. QP i of the sender is connected to QP i of the receiver: they are pair i. Each
 // end names the rail of its own on which the QP is, so that both may have different numbers of
 // rails.
@@ -210,14 +197,12 @@ struct QpAddress {
   Ece ece;
   uint8_t ece_supported;  // 1: `ece` is valid
   uint8_t rail;           // index into EndPoint::rail of the same end
-  uint8_t flags;
+  // 1: the pair carries no data and no clear-to-send while one that does not stand by is usable.
+  // The sender sets it, and the receiver replies the same.
+  uint8_t standby;
   uint8_t reserved;
 };
 static_assert(sizeof(QpAddress) == 20);
-
-// EndPoint::flags.
-inline constexpr uint8_t kEndRecovers = 1;  // this end recovers pairs, if the other one does, too
-inline constexpr uint8_t kEndFlags = kEndRecovers;  // all that are defined
 
 // Body of kHello and kReply. The first field is the secret in every version.
 struct EndPoint {
@@ -230,7 +215,7 @@ struct EndPoint {
   uint64_t sequence_base;
   uint16_t qps;  // over all rails; the receiver has as many as the sender asks for
   uint8_t rails;
-  uint8_t flags;
+  uint8_t recovers;  // 1: this end recovers pairs, if the other one does, too
   // kHello: of what the sender writes; the receiver uses the service level for its direction, too,
   // and the traffic class unless it has one of its own (NCCL_IB_FIFO_TC). kReply: of what the
   // receiver writes.
@@ -308,10 +293,6 @@ enum class PairReason : uint8_t {
 };
 inline constexpr auto kLastPairReason = PairReason::kRailMissing;
 
-// PairStatement::flags. kStatementAsks: the other end is to state the pair, too.
-inline constexpr uint8_t kStatementAsks = 1;
-inline constexpr uint8_t kStatementFlags = kStatementAsks;  // all that are defined
-
 // How far an end is with the recovery of a pair. The two ends agree by it on what is lost and on
 // when the pair may be used again; docs/wire-protocol.md explains the steps. An end sends the same
 // statement as a kPair frame and into the other's Tables.
@@ -322,7 +303,7 @@ struct PairStatement {
   uint32_t step;  // 2 e: ready in epoch e; 2 e + 1: down in epoch e
   uint32_t seen;  // the highest step of the other end that this one knows
   uint16_t pair;
-  uint8_t flags;
+  uint8_t asks;       // 1: the other end is to state the pair, too
   PairReason reason;  // of the last time that the pair went down
   // Of the receiver, from its step 1 on: the immediates that arrived over the pair in the last
   // epoch that ended. Zero from the sender.
@@ -344,9 +325,8 @@ constexpr bool is_known(const PairStatement& statement) {
   uint8_t reserved = statement.reserved0 | statement.address.reserved;
   for (uint8_t byte : statement.reserved1) reserved |= byte;
   return statement.serial_first == statement.serial_last && statement.serial_first != 0 &&
-         statement.pair < kMaxQps && (statement.flags & ~kStatementFlags) == 0 &&
-         statement.reason <= kLastPairReason && (statement.address.flags & ~kRailFlags) == 0 &&
-         reserved == 0;
+         statement.pair < kMaxQps && statement.asks <= 1 && statement.reason <= kLastPairReason &&
+         statement.address.needs_grh <= 1 && reserved == 0;
 }
 
 // What both ends state about a pair. No statement crosses a cache line.

@@ -98,12 +98,12 @@ TEST_F(TransportTest, Connect_HandleWithFieldsThatThisVersionDoesNotKnow_IsRefus
     wire::Handle handle = handle_of(*transport->listen(RailChoice{{1}, {}}).value());
     if (field == 0) handle.reserved0[1] = 1;
     if (field == 1) handle.reserved1[36] = 1;
-    if (field >= 4) handle.flags = wire::kHandleSpreads;
+    if (field >= 4) handle.spreads = 1;
     if (field == 5) handle.active_rails = 1;
     if (field == 6) handle.standby_rails = 2;
     if (field == 7) handle.active_rails = wire::kMaxRails + 1;
     if (field == 2) handle.gid_count = wire::kHandleGids + 1;
-    if (field == 3) handle.flags = wire::kHandleFlags + 1;
+    if (field == 3) handle.spreads = 2;
     auto comm = transport->connect(RailChoice{{0}, {}}, &handle);
     ASSERT_FALSE(comm) << field;
     EXPECT_EQ(comm.error().code, Code::kInternal) << field;

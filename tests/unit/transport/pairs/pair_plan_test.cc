@@ -20,7 +20,7 @@ wire::EndPoint hello(const PairPlan& plan) {
   end.qps = static_cast<uint16_t>(plan.size());
   for (size_t i = 0; i < plan.size(); ++i) {
     end.qp[i].number = plan[i].has_qp ? 1 : 0;
-    end.qp[i].flags = plan[i].standby ? wire::kQpStandby : 0;
+    end.qp[i].standby = plan[i].standby ? 1 : 0;
     end.qp[i].rail = static_cast<uint8_t>(plan[i].rail);
   }
   return end;

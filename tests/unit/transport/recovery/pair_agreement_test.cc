@@ -80,7 +80,7 @@ TEST(PairAgreement, Sender_StatesThatItIsDown_OnlyWithItsQueuePairInError) {
   const wire::PairStatement stated = ends.sender.make_statement();
   EXPECT_EQ(stated.step, 1u);
   EXPECT_EQ(stated.pair, 3);
-  EXPECT_EQ(stated.flags, wire::kStatementAsks);
+  EXPECT_EQ(stated.asks, 1);
   EXPECT_EQ(stated.reason, wire::PairReason::kCompletion);
   EXPECT_EQ(stated.status, IBV_WC_RETRY_EXC_ERR);
   EXPECT_TRUE(wire::is_known(stated));
@@ -319,7 +319,7 @@ TEST(PairAgreement, OtherEndKnowsAndDoesNotFollow_IsAskedUntilItDoes) {
   ends.sender.on_stopped(ends.now);
   ends.exchange();
   EXPECT_TRUE(ends.sender.unseen());
-  EXPECT_EQ(ends.sender.make_statement().flags, wire::kStatementAsks);
+  EXPECT_EQ(ends.sender.make_statement().asks, 1);
   ends.receiver.on_stopped(ends.now);
   ends.receiver.on_counted(0, ends.now);
   EXPECT_TRUE(ends.receiver.unseen());  // does not know that the sender has seen it

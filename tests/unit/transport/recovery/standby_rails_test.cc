@@ -122,7 +122,7 @@ TEST_F(StandbyCreationTest, LittleMemoryIsLeftToLock_ConnectionGoesWithoutTheRai
   verbs.fail_call(Call::kRegMr, ENOMEM);
   create_sender();
   EXPECT_EQ(end_of(*sender).rails, 1);
-  EXPECT_EQ(end_of(*sender).flags & wire::kEndRecovers, 0);
+  EXPECT_EQ(end_of(*sender).recovers, 0);
   EXPECT_EQ(verbs.queue_pairs()[qp_number(*sender)].max_send_wr, 127u);
   EXPECT_THAT(awaited_warnings(log),
               is_only_warning_of("fake_s1:1", "less than 1 MiB would be left"));
@@ -133,7 +133,7 @@ TEST_F(StandbyCreationTest, LittleMemoryIsLeftToLock_ConnectionGoesWithoutTheRai
   verbs.fail_call(Call::kRegMr, ENOMEM);
   create_sender();
   EXPECT_EQ(end_of(*sender).rails, 1);
-  EXPECT_EQ(end_of(*sender).flags & wire::kEndRecovers, 0);
+  EXPECT_EQ(end_of(*sender).recovers, 0);
 }
 
 TEST_F(StandbyCreationTest, ActiveRailRegistersNothing_ConnectionGoesOverTheStandbyRail) {
@@ -143,7 +143,7 @@ TEST_F(StandbyCreationTest, ActiveRailRegistersNothing_ConnectionGoesOverTheStan
   EXPECT_EQ(verbs.failures_left(Call::kRegMr), 0);
   EXPECT_EQ(end_of(*sender).rails, 1);
   EXPECT_STREQ(end_of(*sender).rail[0].hca, "fake_s1");
-  EXPECT_NE(end_of(*sender).flags & wire::kEndRecovers, 0);
+  EXPECT_NE(end_of(*sender).recovers, 0);
 }
 
 // Its queue pair has been ready to receive all the same, so that those that were posted are

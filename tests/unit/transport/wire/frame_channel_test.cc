@@ -143,16 +143,16 @@ TEST_F(FrameChannelTest, EndPoint_InvalidCountsAndFieldsThatThisVersionDoesNotKn
       [](wire::EndPoint& end) { end.qps = wire::kMaxQps + 1; },
       [](wire::EndPoint& end) { end.rails = wire::kMaxRails + 1; },
       [](wire::EndPoint& end) { end.rails = 0; },
-      [](wire::EndPoint& end) { end.flags = 4; },
+      [](wire::EndPoint& end) { end.recovers = 2; },
       [](wire::EndPoint& end) { end.service_level = 16; },
       [](wire::EndPoint& end) { end.reserved[15] = 1; },
       [](wire::EndPoint& end) { end.qp[0].rail = 1; },
       [](wire::EndPoint& end) { end.qp[0].number = 0; },
       [](wire::EndPoint& end) { end.qp[0].number = 1 << 24; },
       [](wire::EndPoint& end) { end.qp[0].ece_supported = 2; },
-      [](wire::EndPoint& end) { end.qp[0].flags = 2; },
+      [](wire::EndPoint& end) { end.qp[0].standby = 2; },
       [](wire::EndPoint& end) { end.qp[0].reserved = 1; },
-      [](wire::EndPoint& end) { end.rail[0].flags = 2; },
+      [](wire::EndPoint& end) { end.rail[0].needs_grh = 2; },
       [](wire::EndPoint& end) { end.rail[0].reserved[2] = 1; },
   };
   EXPECT_TRUE(hello_of(smallest_end()).end_point().has_value());
@@ -169,11 +169,11 @@ TEST_F(FrameChannelTest, EndPoint_InvalidCountsAndFieldsThatThisVersionDoesNotKn
 
 TEST_F(FrameChannelTest, EndPoint_StandbyPairsWhereThereCanBeNone_AreRejected) {
   wire::EndPoint end = smallest_end();
-  end.flags = wire::kEndRecovers;
+  end.recovers = 1;
   end.qps = 3;
   end.qp[1] = end.qp[2] = end.qp[0];
   const auto is_accepted = [&](const std::array<bool, 3>& standby) {
-    for (size_t i = 0; i < 3; ++i) end.qp[i].flags = standby[i] ? wire::kQpStandby : 0;
+    for (size_t i = 0; i < 3; ++i) end.qp[i].standby = standby[i] ? 1 : 0;
     return hello_of(end).end_point().has_value();
   };
   EXPECT_TRUE(is_accepted({false, false, false}));
@@ -182,7 +182,7 @@ TEST_F(FrameChannelTest, EndPoint_StandbyPairsWhereThereCanBeNone_AreRejected) {
   EXPECT_FALSE(is_accepted({true, true, true})) << "none carries data";
   EXPECT_FALSE(is_accepted({true, false, false}));
   EXPECT_FALSE(is_accepted({false, true, false})) << "it is not the last one";
-  end.flags = 0;
+  end.recovers = 0;
   EXPECT_TRUE(is_accepted({false, false, false}));
   EXPECT_FALSE(is_accepted({false, false, true})) << "the sender does not recover";
   Frame reply = hello_of(end);
@@ -212,7 +212,7 @@ wire::PairStatement down_statement() {
   statement.serial_first = statement.serial_last = 3;
   statement.step = 1;
   statement.pair = wire::kMaxQps - 1;
-  statement.flags = wire::kStatementAsks;
+  statement.asks = 1;
   statement.reason = wire::PairReason::kPeer;
   statement.arrived = 17;
   return statement;
@@ -229,7 +229,7 @@ TEST_F(FrameChannelTest, PairStatement_WithFieldsThatThisVersionDoesNotKnow_IsRe
       [](wire::PairStatement& statement) { statement.serial_first = 2; },
       [](wire::PairStatement& statement) { statement.serial_first = statement.serial_last = 0; },
       [](wire::PairStatement& statement) { statement.pair = wire::kMaxQps; },
-      [](wire::PairStatement& statement) { statement.flags = 2; },
+      [](wire::PairStatement& statement) { statement.asks = 2; },
       [](wire::PairStatement& statement) {
         statement.reason =
             static_cast<wire::PairReason>(static_cast<uint8_t>(wire::kLastPairReason) + 1);
@@ -237,7 +237,7 @@ TEST_F(FrameChannelTest, PairStatement_WithFieldsThatThisVersionDoesNotKnow_IsRe
       [](wire::PairStatement& statement) { statement.reserved0 = 1; },
       [](wire::PairStatement& statement) { statement.reserved1[3] = 1; },
       [](wire::PairStatement& statement) { statement.address.reserved = 1; },
-      [](wire::PairStatement& statement) { statement.address.flags = 2; },
+      [](wire::PairStatement& statement) { statement.address.needs_grh = 2; },
   };
   int number = 0;
   for (const Change change : changes) {
