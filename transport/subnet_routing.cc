@@ -15,6 +15,19 @@ bool is_in_subnet_of(const Device& device, std::span<const wire::Gid> peer,
   });
 }
 
+// The device that connects to the peer in place of the one that NCCL chose.
+size_t choose_device(const std::vector<Device>& devices, size_t given,
+                     std::span<const wire::Gid> peer, const TransportOptions& options) {
+  if (is_in_subnet_of(devices[given], peer, options)) return given;
+  for (size_t i = 0; i < devices.size(); ++i) {
+    if (!is_in_subnet_of(devices[i], peer, options)) continue;
+    GDR_INFO(log::kNet, "the connection uses %s instead of %s, since it is in the peer's subnet",
+             to_string(devices[i]).c_str(), to_string(devices[given]).c_str());
+    return i;
+  }
+  return given;
+}
+
 }  // namespace
 
 bool is_same_subnet(const wire::Gid& a, const wire::Gid& b, int ipv4_prefix_bits) {
@@ -35,30 +48,15 @@ wire::Gid subnet_gid(const Device& device, const ConnectionOptions& options) {
   return gid ? gid->gid : wire::Gid{};
 }
 
-size_t choose_device(const std::vector<Device>& devices, size_t given,
-                     std::span<const wire::Gid> peer, const TransportOptions& options) {
-  if (!options.subnet_aware_routing || peer.empty()) return given;
-  if (is_in_subnet_of(devices[given], peer, options)) return given;
-  for (size_t i = 0; i < devices.size(); ++i) {
-    if (i == given || !is_in_subnet_of(devices[i], peer, options)) continue;
-    GDR_INFO(log::kNet, "the connection uses %s instead of %s, since it is in the peer's subnet",
-             to_string(devices[i]).c_str(), to_string(devices[given]).c_str());
-    return i;
-  }
-  return given;
-}
-
-EndRails choose_rails(const std::vector<Device>& devices, const RailChoice& given,
+EndRails choose_rails(const std::vector<Device>& devices, RailChoice choice,
                       std::span<const wire::Gid> peer, const TransportOptions& options) {
+  if (options.subnet_aware_routing && choice.active.size() == 1) {
+    choice.active.front() = choose_device(devices, choice.active.front(), peer, options);
+    std::erase(choice.standby, choice.active.front());
+  }
   EndRails rails;
-  for (size_t device : given.active) rails.active.push_back(devices[device]);
-  for (size_t device : given.standby) rails.standby.push_back(devices[device]);
-  if (rails.active.size() > 1) return rails;
-  const size_t chosen = choose_device(devices, given.active.front(), peer, options);
-  rails.active.front() = devices[chosen];
-  const auto stands_by = std::ranges::find(given.standby, chosen);
-  if (stands_by != given.standby.end())
-    rails.standby.erase(rails.standby.begin() + (stands_by - given.standby.begin()));
+  for (size_t device : choice.active) rails.active.push_back(devices[device]);
+  for (size_t device : choice.standby) rails.standby.push_back(devices[device]);
   return rails;
 }
 

@@ -21,15 +21,10 @@ bool is_same_subnet(const wire::Gid& a, const wire::Gid& b, int ipv4_prefix_bits
 // resolved.
 wire::Gid subnet_gid(const Device& device, const ConnectionOptions& options);
 
-// Returns the index of the device that connects to a peer with these GIDs. NCCL was offered every
-// device of the list and chose `given`. Returns `given`, unless the option is set, `given` shares
-// no subnet with the peer and another device does: then the first such.
-size_t choose_device(const std::vector<Device>& devices, size_t given,
-                     std::span<const wire::Gid> peer, const TransportOptions& options);
-
-// Returns the devices of a choice; where it is one device, that which choose_device() returns. The
-// devices of several rails stay as they were chosen.
-EndRails choose_rails(const std::vector<Device>& devices, const RailChoice& given,
+// Returns the devices of a choice. NCCL was offered every device of the list: where it chose a
+// single one that shares no subnet with a peer that has these GIDs, the first that does takes its
+// place, if the option is set. The devices of several rails stay as they were chosen.
+EndRails choose_rails(const std::vector<Device>& devices, RailChoice choice,
                       std::span<const wire::Gid> peer, const TransportOptions& options);
 
 }  // namespace gdr::transport

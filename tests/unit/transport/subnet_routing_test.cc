@@ -87,7 +87,11 @@ struct SubnetDevices : testing::Test {
     return std::move(*sender);
   }
   size_t choose(size_t given, std::vector<wire::Gid> peer) const {
-    return choose_device(devices, given, peer, options);
+    const EndRails rails = choose_rails(devices, {{given}, {}}, peer, options);
+    const auto is_chosen = [&](const Device& device) {
+      return device.hca == rails.active.front().hca;
+    };
+    return std::ranges::find_if(devices, is_chosen) - devices.begin();
   }
 };
 
