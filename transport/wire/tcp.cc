@@ -6,8 +6,10 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 
+#include <algorithm>
 #include <cerrno>
-#include <cstring>
+#include <cstddef>
+#include <span>
 
 namespace gdr::transport {
 namespace {
@@ -35,6 +37,21 @@ constexpr int kUserTimeoutMs = 1000 * (kKeepAliveIdle + kKeepAliveCount * kKeepA
 
 const sockaddr* as_sockaddr(const sockaddr_storage& address) {
   return reinterpret_cast<const sockaddr*>(&address);
+}
+
+// The port of both families is at the same place.
+static_assert(offsetof(sockaddr_in, sin_port) == offsetof(sockaddr_in6, sin6_port));
+uint16_t port_of(const sockaddr_storage& address) {
+  return ntohs(reinterpret_cast<const sockaddr_in*>(&address)->sin_port);
+}
+
+// What precedes the port in a text: 4 bytes, or 16.
+std::span<uint8_t> ip_of(sockaddr_storage* address) {
+  if (address->ss_family == AF_INET6) {
+    return reinterpret_cast<sockaddr_in6*>(address)->sin6_addr.s6_addr;
+  }
+  auto* in = reinterpret_cast<sockaddr_in*>(address);
+  return {reinterpret_cast<uint8_t*>(&in->sin_addr), sizeof(in->sin_addr)};
 }
 
 socklen_t length_of(const sockaddr_storage& address) {
@@ -181,48 +198,32 @@ void set_local_scope(sockaddr_storage* address, const std::string& interface_nam
   in6->sin6_scope_id = scope;
 }
 
-void write_address(const sockaddr_storage& address, wire::Handle* handle) {
-  if (address.ss_family == AF_INET6) {
-    auto* in6 = reinterpret_cast<const sockaddr_in6*>(&address);
-    handle->ipv6 = 1;
-    handle->tcp_port = ntohs(in6->sin6_port);
-    handle->scope_id = in6->sin6_scope_id;
-    std::memcpy(handle->address.data(), &in6->sin6_addr, sizeof(in6->sin6_addr));
-  } else {
-    auto* in = reinterpret_cast<const sockaddr_in*>(&address);
-    handle->tcp_port = ntohs(in->sin_port);
-    std::memcpy(handle->address.data(), &in->sin_addr, sizeof(in->sin_addr));
-  }
+void write_address(sockaddr_storage address, wire::Handle* handle) {
+  handle->tcp_port = port_of(address);
+  std::ranges::copy(ip_of(&address), handle->address.begin());
+  if (address.ss_family != AF_INET6) return;
+  handle->ipv6 = 1;
+  handle->scope_id = reinterpret_cast<const sockaddr_in6*>(&address)->sin6_scope_id;
 }
 
 Result<sockaddr_storage> read_address(const wire::Handle& handle) {
-  sockaddr_storage address{};
   if (handle.tcp_port == 0) return fail(Code::kInvalidArgument, "the handle has no TCP port");
+  sockaddr_storage address{};
+  address.ss_family = handle.ipv6 != 0 ? AF_INET6 : AF_INET;
+  set_port(&address, handle.tcp_port);
+  const std::span<uint8_t> ip = ip_of(&address);
+  std::copy_n(handle.address.begin(), ip.size(), ip.begin());
   if (handle.ipv6 != 0) {
-    auto* in6 = reinterpret_cast<sockaddr_in6*>(&address);
-    in6->sin6_family = AF_INET6;
-    in6->sin6_port = htons(handle.tcp_port);
-    in6->sin6_scope_id = handle.scope_id;
-    std::memcpy(&in6->sin6_addr, handle.address.data(), sizeof(in6->sin6_addr));
-  } else {
-    auto* in = reinterpret_cast<sockaddr_in*>(&address);
-    in->sin_family = AF_INET;
-    in->sin_port = htons(handle.tcp_port);
-    std::memcpy(&in->sin_addr, handle.address.data(), sizeof(in->sin_addr));
+    reinterpret_cast<sockaddr_in6*>(&address)->sin6_scope_id = handle.scope_id;
   }
   return address;
 }
 
-std::string to_string(const sockaddr_storage& address) {
+std::string to_string(sockaddr_storage address) {
   char text[INET6_ADDRSTRLEN] = "?";
-  if (address.ss_family == AF_INET6) {
-    auto* in6 = reinterpret_cast<const sockaddr_in6*>(&address);
-    inet_ntop(AF_INET6, &in6->sin6_addr, text, sizeof(text));
-    return "[" + std::string(text) + "]:" + std::to_string(ntohs(in6->sin6_port));
-  }
-  auto* in = reinterpret_cast<const sockaddr_in*>(&address);
-  inet_ntop(AF_INET, &in->sin_addr, text, sizeof(text));
-  return std::string(text) + ":" + std::to_string(ntohs(in->sin_port));
+  inet_ntop(address.ss_family, ip_of(&address).data(), text, sizeof(text));
+  const std::string port = ":" + std::to_string(port_of(address));
+  return address.ss_family == AF_INET6 ? "[" + std::string(text) + "]" + port : text + port;
 }
 
 sockaddr_storage peer_address(int fd) { return address_by(fd, getpeername); }
@@ -230,11 +231,7 @@ sockaddr_storage peer_address(int fd) { return address_by(fd, getpeername); }
 sockaddr_storage own_address(int fd) { return address_by(fd, getsockname); }
 
 void set_port(sockaddr_storage* address, uint16_t port) {
-  if (address->ss_family == AF_INET6) {
-    reinterpret_cast<sockaddr_in6*>(address)->sin6_port = htons(port);
-  } else {
-    reinterpret_cast<sockaddr_in*>(address)->sin_port = htons(port);
-  }
+  reinterpret_cast<sockaddr_in*>(address)->sin_port = htons(port);
 }
 
 uint64_t fingerprint_of(const sockaddr_storage& address) {

@@ -42,9 +42,9 @@ void set_local_scope(sockaddr_storage* address, const std::string& interface_nam
 
 // Writes a socket address into the handle, and reads it from there. kInvalidArgument if the handle
 // has no port.
-void write_address(const sockaddr_storage& address, wire::Handle* handle);
+void write_address(sockaddr_storage address, wire::Handle* handle);
 Result<sockaddr_storage> read_address(const wire::Handle& handle);
-std::string to_string(const sockaddr_storage& address);  // "192.0.2.1:4711", "[fe80::1]:4711"
+std::string to_string(sockaddr_storage address);  // "192.0.2.1:4711", "[fe80::1]:4711"
 // The address of the other end of a connected socket; of no family where it is not one of TCP.
 sockaddr_storage peer_address(int fd);
 sockaddr_storage own_address(int fd);
