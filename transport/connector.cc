@@ -193,9 +193,7 @@ Result<bool> Connector::connect_queue_pairs() {
 
 tl::unexpected<Error> Connector::refuse(Error error) {
   state_ = State::kEnded;
-  channel_.queue_text(wire::FrameKind::kRefuse, error.text);
-  (void)channel_.flush();
-  return tl::unexpected<Error>(std::move(error));
+  return channel_.refuse(std::move(error));
 }
 
 // The receiver waits for a short time only, and a kReady that it does not get is lost.

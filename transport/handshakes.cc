@@ -52,7 +52,6 @@ Room HandshakeRegistry::give_way(const HcaContext* hca) {
   Room room = Room::kNone;
   for (Handshake* handshake : all_) {
     const Handshake::Owner& owner = handshake->owner_;
-    if (owner.give_up_standby == nullptr) continue;
     const std::unique_lock call(handshake->mutex_, std::try_to_lock);
     if (!call.owns_lock()) {
       room = Room::kAwaited;
@@ -72,11 +71,9 @@ Handshake::~Handshake() { all_.remove(this); }
 Result<std::unique_lock<std::recursive_mutex>> Handshake::begin_call(const char* call) {
   std::unique_lock lock(mutex_);
   if (expired_) {
-    const std::string why = peer_gone_ ? "its peer was gone"
-                                       : std::string(call) + "() had not been called for " +
-                                             std::to_string(kAbandonedAfter.count()) + " minutes";
-    return fail(Code::kInvalidUsage, "this handshake was given up, since " + why +
-                                         ". Fix: create the communicator anew");
+    return fail(Code::kInvalidUsage, "this handshake was given up, since " + std::string(call) +
+                                         "() was not called for minutes, or its peer was gone. "
+                                         "Fix: create the communicator anew");
   }
   const Clock::time_point called_at = now();
   if (!last_call_) progress_at_ = called_at;
@@ -110,10 +107,11 @@ void Handshake::expire_if_abandoned(Clock::time_point now,
   std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock() || !last_call_ || expired_) return;
   const Clock::duration pause = now - *last_call_;
-  peer_gone_ = pause >= kNotCalled && owner_.is_peer_gone && owner_.is_peer_gone();
-  if (!peer_gone_ && pause < kAbandonedAfter) return;
-  if (!suspected_) suspected_ = now;
-  if (!peer_gone_ && now - *suspected_ < kGraceOfSuspects) return;
+  if (pause < kNotCalled || !owner_.is_peer_gone()) {
+    if (pause < kAbandonedAfter) return;
+    if (!suspected_) suspected_ = now;
+    if (now - *suspected_ < kGraceOfSuspects) return;
+  }
   held->push_back(owner_.release());
   expired_ = true;
 }

@@ -79,12 +79,12 @@ class Handshake {
   struct Owner {
     // Frees what the owner holds, and returns what may block to destroy.
     std::function<std::shared_ptr<void>()> release;
-    // Whether the peer is gone and cannot come back; null: unknown.
-    std::function<bool()> is_peer_gone = nullptr;
+    // Whether the peer is gone and cannot come back.
+    std::function<bool()> is_peer_gone;
     // Destroys the QP of a standby pair, as HandshakeRegistry::give_way(). Returns whether there
-    // was one; null: there never is. It may run within a call of NCCL's in the same thread, which
-    // lacks something for a comm that it makes.
-    std::function<bool(const HcaContext* hca)> give_up_standby = nullptr;
+    // was one. It may run within a call of NCCL's in the same thread, which lacks something for a
+    // comm that it makes.
+    std::function<bool(const HcaContext* hca)> give_up_standby;
   };
   Handshake(HandshakeRegistry& all, Owner owner);
   ~Handshake();
@@ -116,7 +116,6 @@ class Handshake {
   std::optional<Clock::time_point> last_call_;  // none: no call is expected
   std::optional<Clock::time_point> suspected_;  // that NCCL has abandoned it, since then
   bool expired_ = false;
-  bool peer_gone_ = false;
   Clock::time_point progress_at_{};
   bool stalled_ = false;
 };

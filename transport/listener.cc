@@ -159,9 +159,9 @@ Status Listener::answer_next() {
   auto comm = ReceiveComm::create(
       choose_rails(*context_.devices, rails_, active_gids(sender), *context_.options),
       context_.connection, context_.watcher, sender);
-  if (!comm) return refuse(std::move(comm.error()));
+  if (!comm) return channel_.refuse(std::move(comm.error()));
   Result<bool> connected = (*comm)->connect(sender);
-  if (!connected) return refuse(std::move(connected.error()));
+  if (!connected) return channel_.refuse(std::move(connected.error()));
   comm_ = std::move(*comm);
   if (*connected) queue_reply();
   return {};
@@ -174,17 +174,11 @@ void Listener::queue_reply() {
   replied_ = true;
 }
 
-tl::unexpected<Error> Listener::refuse(Error error) {
-  channel_.queue_text(wire::FrameKind::kRefuse, error.text);
-  (void)channel_.flush();
-  return tl::unexpected<Error>(std::move(error));
-}
-
 // Waits for kReady: clear-to-send may only be written once the sender's QPs are ready to receive.
 Result<bool> Listener::await_ready() {
   if (!replied_) {
     Result<bool> connected = comm_->connect_step();
-    if (!connected) return refuse(std::move(connected.error()));
+    if (!connected) return channel_.refuse(std::move(connected.error()));
     if (!*connected) return false;
     queue_reply();
   }

@@ -48,7 +48,6 @@ class Listener {
   // sender, which is refused.
   Status answer_next();
   void queue_reply();
-  tl::unexpected<Error> refuse(Error error);
   Result<bool> await_ready();
   void note_broken();
   bool is_return_overdue();

@@ -110,8 +110,7 @@ bool PendingPeers::read(Peer& peer, std::vector<Hello>* hellos) const {
     return false;
   }
   GDR_WARN("a sender on the handshake port is refused: %s", sender.error().text.c_str());
-  peer.channel.queue_text(wire::FrameKind::kRefuse, sender.error().text);
-  (void)peer.channel.flush();
+  (void)peer.channel.refuse(std::move(sender.error()));
   return false;
 }
 

@@ -180,6 +180,12 @@ void FrameChannel::queue_text(wire::FrameKind kind, std::string_view text) {
   queue(kind, text.data(), text.size());
 }
 
+tl::unexpected<Error> FrameChannel::refuse(Error error) {
+  queue_text(wire::FrameKind::kRefuse, error.text);
+  (void)flush();
+  return tl::unexpected<Error>(std::move(error));
+}
+
 void FrameChannel::flush_and_end() {
   (void)flush();
   (void)shutdown(socket_.get(), SHUT_WR);

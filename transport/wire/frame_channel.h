@@ -59,6 +59,8 @@ class FrameChannel {
   void queue(wire::FrameKind kind, const void* body, size_t bytes);
   void queue(const wire::EndPoint& body, wire::FrameKind kind) { queue(kind, &body, sizeof(body)); }
   void queue_text(wire::FrameKind kind, std::string_view text);
+  // Sends kRefuse with the error's text, as far as the socket takes it, and returns the error.
+  tl::unexpected<Error> refuse(Error error);
 
   // Sends queued frames. Returns whether the kernel has taken all of them; kRemote if the socket
   // broke.

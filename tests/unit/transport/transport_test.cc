@@ -221,7 +221,7 @@ TEST_F(TransportTest, ReceiverOfAnAbandonedConnectionIsGone_IsFreedAtOnce) {
     auto comm = transport->connect(RailChoice{{0}, {}}, &handle);
     EXPECT_EQ(comm.has_value(), listens) << "it is connected again";
     if (!listens) {
-      EXPECT_TRUE(contains(comm.error().text, "its peer was gone")) << comm.error().text;
+      EXPECT_TRUE(contains(comm.error().text, "or its peer was gone")) << comm.error().text;
     }
     transport = make();
   }
@@ -242,7 +242,8 @@ TEST_F(ConnectingTest, ListenerThatNcclAbandons_FreesTheHalfMadeComm) {
   EXPECT_TRUE(is_closed(fd));
   auto comm = listener->accept();
   ASSERT_FALSE(comm);
-  EXPECT_TRUE(contains(comm.error().text, "accept() had not been called")) << comm.error().text;
+  EXPECT_TRUE(contains(comm.error().text, "accept() was not called for minutes"))
+      << comm.error().text;
 }
 
 // The sender is connected, and its HCA fails before the receiver has been accepted, which never
