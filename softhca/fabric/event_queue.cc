@@ -40,23 +40,30 @@ EventQueue::EventQueue(Process& process) : process_(process) {
   int index = process.event_indices().take();
   if (index < 0) return;
   index_ = static_cast<uint32_t>(index);
-  SharedEventQueue& queue = process.arena().events(index_);
-  if (!process.arena().reserve(&queue, sizeof queue)) return;
+  fd_ = open();
+  if (fd_ < 0) process.event_indices().give(index_);
+}
+
+int EventQueue::open() {
+  SharedEventQueue& queue = process_.arena().events(index_);
+  if (!process_.arena().reserve(&queue, sizeof queue)) return -1;
   queue.mutex.init();
   queue.head = queue.tail = queue.signalled = 0;
   ++queue.generation;
   int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  Address address = address_of(process.self().instance(), index_, queue.generation);
-  if (fd >= 0 && bind(fd, reinterpret_cast<sockaddr*>(&address.name), address.bytes) != 0) {
+  if (fd < 0) return -1;
+  Address address = address_of(process_.self().instance(), index_, queue.generation);
+  if (bind(fd, reinterpret_cast<sockaddr*>(&address.name), address.bytes) != 0) {
     close(fd);
-    fd = -1;
+    return -1;
   }
-  fd_ = fd;
-  if (fd >= 0) queue.live.store(1, std::memory_order_release);
+  queue.live.store(1, std::memory_order_release);
+  return fd;
 }
 
 EventQueue::~EventQueue() {
-  if (fd_ >= 0) close(fd_);
+  if (fd_ < 0) return;
+  close(fd_);
   if (process_.orphaned()) return;
   process_.arena().events(index_).live.store(0);
   process_.event_indices().give(index_);

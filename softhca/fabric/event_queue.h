@@ -18,6 +18,7 @@ class EventQueue {
   EventQueue& operator=(const EventQueue&) = delete;
   ~EventQueue();
 
+  // An invalid queue holds no entry of the table.
   bool valid() const { return fd_ >= 0; }
   int fd() const { return fd_; }
   uint32_t index() const { return index_; }
@@ -57,6 +58,8 @@ class EventQueue {
   }
 
  private:
+  // Takes the entry `index_` into use. Returns the bound socket, -1 after a failure.
+  int open();
   // Waits for a datagram, unless the descriptor has O_NONBLOCK. Returns false with errno set.
   bool receive_signal();
   // Both with queue.mutex held.

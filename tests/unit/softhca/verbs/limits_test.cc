@@ -31,6 +31,21 @@ CqPtr make_cq(ibv_context* context, int entries) {
   return CqPtr(ibv_create_cq(context, entries, nullptr, nullptr, 0));
 }
 
+TEST_F(Limits, ChannelBeyondTheMost_OtherEventsGoOn) {
+  use("{}");
+  Pair pair;
+  std::vector<ChannelPtr> channels;
+  do {
+    channels.emplace_back(ibv_create_comp_channel(pair.a.context()));
+  } while (channels.back() != nullptr);
+  EXPECT_EQ(errno, ENOMEM);
+  EXPECT_GT(channels.size(), 500U);
+  Buffer from(pair.b, 8);
+  EXPECT_EQ(status_of(pair.b, Request(IBV_WR_RDMA_WRITE, from.sge(), 0, 1)), IBV_WC_REM_ACCESS_ERR);
+  EXPECT_EQ(pair.a.wait_event(), IBV_EVENT_QP_ACCESS_ERR);
+  EXPECT_EQ(ibv_create_comp_channel(pair.a.context()), nullptr);
+}
+
 // One page for the CQ, and one for the QP: its sends take 256 bytes each, its receives 16.
 TEST_F(Limits, LockedMemory_OfRegistrationsCqsAndQps) {
   use(R"({"memlock_bytes": 12288, "devices": [{}, {}]})");
