@@ -10,11 +10,12 @@ namespace {
 void signal_channel(const Process& process, const Peer& owner, uint32_t cq_index, SharedCq& cq,
                     bool solicited) {
   if (cq.armed == Armed::kNo || (cq.armed == Armed::kSolicited && !solicited)) return;
+  // One event serves any number of arms that the application has not read yet. It is recorded once
+  // it is posted: a process that is killed in between must not silence the CQ.
+  if (cq.event_queued == 0 && post_event(process, owner, cq.event_queue, {0, cq_index})) {
+    cq.event_queued = 1;
+  }
   cq.armed = Armed::kNo;
-  // One event serves any number of arms that the application has not read yet.
-  if (cq.event_queued != 0) return;
-  cq.event_queued = 1;
-  if (!post_event(process, owner, cq.event_queue, {0, cq_index})) cq.event_queued = 0;
 }
 
 }  // namespace

@@ -98,10 +98,12 @@ bool post_event(const Process& process, const Peer& owner, uint32_t queue_index,
   if (queue.live.load(std::memory_order_acquire) == 0) return false;
   SharedLock lock(queue.mutex);
   if (queue.tail - queue.head >= kMaxEvents) return false;
-  queue.ring[queue.tail++ % kMaxEvents] = event;
+  queue.ring[queue.tail % kMaxEvents] = event;
+  ++queue.tail;
   if (queue.signalled == 0) {
-    queue.signalled = 1;
+    // Recorded afterwards: a process that is killed in between must not silence the queue.
     signal(process, owner.instance(), queue_index, queue.generation);
+    queue.signalled = 1;
   }
   return true;
 }

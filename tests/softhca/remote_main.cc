@@ -1,12 +1,28 @@
 // The other process of a test: one endpoint with one buffer. It reads commands as lines from stdin
 // and answers each with one line. See remote_process.h.
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
+#include <csignal>
 #include <iomanip>
 #include <iostream>
 #include <sstream>
 
 #include "tests/unit/softhca/memory.h"
+
+namespace {
+bool g_dies_at_signal = false;
+}
+
+// In place of the C library's, which wakes a peer that waits for an event.
+extern "C" [[gnu::visibility("default")]] ssize_t sendto(int fd, const void* data, size_t bytes,
+                                                         int flags, const sockaddr* to,
+                                                         socklen_t to_bytes) {
+  if (g_dies_at_signal) raise(SIGKILL);
+  return syscall(SYS_sendto, fd, data, bytes, flags, to, to_bytes);
+}
 
 namespace softhca_test {
 namespace {
@@ -36,6 +52,11 @@ class Commands {
       out << memory_->mismatch(number(in));
     } else if (name == "reset") {
       out << endpoint_->to_state(IBV_QPS_RESET);
+    } else if (name == "post") {
+      out << post(in);
+    } else if (name == "die") {
+      g_dies_at_signal = true;
+      out << post(in);
     } else if (name == "flood") {
       flood(in, out);
     } else {
@@ -58,6 +79,14 @@ class Commands {
       for (int i = 0; i < 2; ++i) status = std::max(status, endpoint_->wait().status);
     }
     out << status;
+  }
+
+  // Posts an empty send, or a write to memory that the peer has not registered.
+  int post(std::istream& in) {
+    std::string what;
+    in >> what;
+    if (what == "send") return Request(IBV_WR_SEND, {}).post(endpoint_->qp());
+    return Request(IBV_WR_RDMA_WRITE, memory_->sge(), 0, 1).post(endpoint_->qp());
   }
 
   static uint8_t number(std::istream& in) {

@@ -1,6 +1,7 @@
 // Two processes: every mix of host and GPU memory, and a peer that is killed. Run twice, with
 // process_vm_writev and with the staging area instead of it.
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -112,6 +113,45 @@ INSTANTIATE_TEST_SUITE_P(HostAndGpu, AcrossProcesses,
                            return std::string(name(std::get<0>(ends.param))) + "To" +
                                   name(std::get<1>(ends.param));
                          });
+
+void arm(Endpoint& end) { ASSERT_EQ(ibv_req_notify_cq(end.cq(), 0), 0); }
+
+TEST(Gone, KilledBeforeItSignals_ChannelGoesOn) {
+  Endpoint own({.channel = true});
+  RemoteProcess killed(-1, 64);
+  killed.connect(own);
+  ASSERT_EQ(own.recv_empty(1), 0);
+  arm(own);
+  EXPECT_EQ(killed.ask("die send"), "");
+  killed.reap();
+  EXPECT_EQ(own.wait().wr_id, 1U);
+  ASSERT_EQ(own.to_state(IBV_QPS_RESET), 0);
+  RemoteProcess next(-1, 64);
+  next.connect(own);
+  ASSERT_EQ(own.recv_empty(2), 0);
+  arm(own);
+  EXPECT_EQ(next.ask("post send"), "0");
+  pollfd fd = {own.channel()->fd, POLLIN, 0};
+  ASSERT_EQ(poll(&fd, 1, 10000), 1);
+  ibv_cq* cq = nullptr;
+  void* context = nullptr;
+  ASSERT_EQ(ibv_get_cq_event(own.channel(), &cq, &context), 0);
+  EXPECT_EQ(cq, own.cq());
+  ibv_ack_cq_events(cq, 1);
+}
+
+TEST(Gone, KilledWhileItFlushesReceives_EachIsFlushedOnce) {
+  Endpoint own({.channel = true});
+  RemoteProcess killed(-1, 64);
+  killed.connect(own);
+  for (uint64_t id : {1, 2, 3}) ASSERT_EQ(own.recv_empty(id), 0);
+  arm(own);
+  EXPECT_EQ(killed.ask("die write_nowhere"), "");
+  killed.reap();
+  ASSERT_EQ(own.to_state(IBV_QPS_ERR), 0);
+  for (uint64_t id : {1, 2, 3}) EXPECT_EQ(own.wait().wr_id, id);
+  EXPECT_TRUE(own.quiet());
+}
 
 TEST(Gone, KilledProcess_NextOneRemovesItsFiles) {
   Endpoint own;
