@@ -77,7 +77,7 @@ struct Cqe {
   uint32_t opcode;
   uint32_t byte_len;
   uint32_t imm;
-  uint32_t qp_num;  // 0 when its QP was reset or destroyed: the poller skips it
+  uint32_t qp_num;
   uint32_t src_qp;
   uint32_t wc_flags;
   uint16_t slid;

@@ -36,32 +36,33 @@ ibv_wc to_wc(const Cqe& entry) {
 }  // namespace
 
 bool Cq::pop(Cqe* entry) {
-  for (;;) {
-    uint64_t head = shared->head.load(std::memory_order_relaxed);
-    if (head == shared->tail.load(std::memory_order_acquire)) return false;
-    *entry = ring[head & (shared->entries - 1)];
-    shared->head.store(head + 1, std::memory_order_release);
-    order_poll_after_copies(runtime->process().arena().header());
-    if (entry->qp_num == 0) continue;
-    if (QueuePair* qp = runtime->qps().find(qpn_index(entry->qp_num))) {
-      qp->polled(*entry);
-      if (Counters* counters = runtime->process().counters()) {
-        counters->add_completion(qp->shared().device, qp->shared().port, entry->is_send != 0,
-                                 entry->status == IBV_WC_SUCCESS);
-      }
+  uint64_t head = shared->head.load(std::memory_order_relaxed);
+  if (head == shared->tail.load(std::memory_order_acquire)) return false;
+  *entry = ring[head & (shared->entries - 1)];
+  shared->head.store(head + 1, std::memory_order_release);
+  order_poll_after_copies(runtime->process().arena().header());
+  if (QueuePair* qp = runtime->qps().find(qpn_index(entry->qp_num))) {
+    qp->polled(*entry);
+    if (Counters* counters = runtime->process().counters()) {
+      counters->add_completion(qp->shared().device, qp->shared().port, entry->is_send != 0,
+                               entry->status == IBV_WC_SUCCESS);
     }
-    return true;
   }
+  return true;
 }
 
 void Cq::forget_qp(uint32_t qp_num) {
   std::lock_guard poll_lock(poll_mutex);
   SharedLock lock(shared->mutex);
   Cqe* entries = runtime->process().arena().at<Cqe>(shared->ring);
-  for (uint64_t i = shared->head.load(); i != shared->tail.load(); ++i) {
-    Cqe& entry = entries[i & (shared->entries - 1)];
-    if (entry.qp_num == qp_num) entry.qp_num = 0;
+  const uint64_t mask = shared->entries - 1;
+  const uint64_t tail = shared->tail.load();
+  uint64_t kept = shared->head.load();
+  for (uint64_t i = kept; i != tail; ++i) {
+    const Cqe& entry = entries[i & mask];
+    if (entry.qp_num != qp_num) entries[kept++ & mask] = entry;
   }
+  shared->tail.store(kept);
 }
 
 int poll_cq(ibv_cq* handle, int count, ibv_wc* completions) {

@@ -36,7 +36,8 @@ struct Cq {
 
   // Takes the oldest completion; false when there is none. poll_mutex is held.
   bool pop(Cqe* entry);
-  // Makes pop() skip the completions of a QP that is reset or destroyed.
+  // Removes the completions of a QP that is reset or destroyed. The others stay in order,
+  // and have the room (as __mlx5_cq_clean() of rdma-core).
   void forget_qp(uint32_t qp_num);
 };
 

@@ -119,12 +119,13 @@ void reset(Qp& qp) {
     shared.rq_psn = 0;
     shared.ece_options = 0;
   }
+  // Before the queues are emptied: a poller that takes a completion counts its request as free.
+  qp.send_cq.forget_qp(shared.qpn);
+  qp.recv_cq.forget_qp(shared.qpn);
   qp.pair.attributes() = {};
   qp.ece = {Context::of(qp.handle()->context).device->config->ece.options, 0};
   qp.send_queue.clear();
   qp.receive_queue.clear();
-  qp.send_cq.forget_qp(shared.qpn);
-  qp.recv_cq.forget_qp(shared.qpn);
   qp.pair.disconnect();
 }
 
