@@ -57,22 +57,6 @@ constexpr uint32_t kRnrTimer[32] = {65536, 1,    2,    3,     4,     6,     8,  
                                     256,   384,  512,  768,   1024,  1536,  2048,  3072,
                                     4096,  6144, 8192, 12288, 16384, 24576, 32768, 49152};
 
-bool supported(ibv_wr_opcode opcode, ibv_qp_type type) {
-  switch (opcode) {
-    case IBV_WR_RDMA_WRITE:
-    case IBV_WR_RDMA_WRITE_WITH_IMM:
-    case IBV_WR_SEND:
-    case IBV_WR_SEND_WITH_IMM:
-      return true;
-    case IBV_WR_RDMA_READ:
-    case IBV_WR_ATOMIC_CMP_AND_SWP:
-    case IBV_WR_ATOMIC_FETCH_AND_ADD:
-      return type == IBV_QPT_RC;
-    default:
-      return false;
-  }
-}
-
 // How often a request that was delivered asks for its acknowledgement again.
 constexpr uint64_t kResendNs = 1'000'000;
 
@@ -114,6 +98,22 @@ SendQueue::SendQueue(QueuePair& qp, Faults& faults)
   }
 }
 
+bool SendQueue::supports(ibv_wr_opcode opcode, ibv_qp_type type) {
+  switch (opcode) {
+    case IBV_WR_RDMA_WRITE:
+    case IBV_WR_RDMA_WRITE_WITH_IMM:
+    case IBV_WR_SEND:
+    case IBV_WR_SEND_WITH_IMM:
+      return true;
+    case IBV_WR_RDMA_READ:
+    case IBV_WR_ATOMIC_CMP_AND_SWP:
+    case IBV_WR_ATOMIC_FETCH_AND_ADD:
+      return type == IBV_QPT_RC;
+    default:
+      return false;
+  }
+}
+
 Wqe* SendQueue::claim() {
   uint64_t position = tail_ + claimed_;
   if (position - qp_.sends_polled() >= depth_) return nullptr;
@@ -126,7 +126,7 @@ Wqe* SendQueue::claim() {
 
 int SendQueue::post(const ibv_send_wr& wr) {
   const ibv_qp_cap& cap = qp_.config().cap;
-  if (!supported(wr.opcode, qp_.config().type)) return EINVAL;
+  if (!supports(wr.opcode, qp_.config().type)) return EINVAL;
   if (wr.num_sge < 0 || static_cast<uint32_t>(wr.num_sge) > cap.max_send_sge) return EINVAL;
   Wqe* wqe = claim();
   if (wqe == nullptr) return ENOMEM;

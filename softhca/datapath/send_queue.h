@@ -31,6 +31,8 @@ class SendQueue {
   // Serialises posting and progress. To be held for every function below.
   std::mutex& mutex() { return mutex_; }
 
+  // Returns false for a request that a QP of this type does not carry out.
+  static bool supports(ibv_wr_opcode opcode, ibv_qp_type type);
   // Returns the next free slot, or null when the queue is full. The slot is posted by commit();
   // abandon() gives all claimed slots back.
   Wqe* claim();

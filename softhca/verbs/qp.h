@@ -22,6 +22,13 @@ struct Ece {
   uint32_t wanted = 0;  // set, but not taken yet; 0: none
 };
 
+// The requests built between ibv_wr_start and ibv_wr_complete.
+struct Builder {
+  uint32_t count = 0;
+  int error = 0;
+  Wqe* current = nullptr;
+};
+
 // Behind ibv_create_qp and ibv_create_qp_ex.
 struct Qp {
   Qp(Runtime& owner, const Pd& pd, Cq& sends_to, Cq& receives_to, QueuePairConfig config,
@@ -37,6 +44,7 @@ struct Qp {
   ReceiveQueue receive_queue;
   MemoryLock buffers;
   Ece ece;                    // under send_queue.mutex()
+  Builder builder;            // the same; the mutex is held from ibv_wr_start on
   uint32_t async_events = 0;  // that the application has read, under ex.qp_base.mutex
 
   static Qp& of(ibv_qp* qp) { return *reinterpret_cast<Qp*>(qp); }

@@ -7,21 +7,13 @@
 
 namespace softhca {
 
-// The requests built between wr_start and wr_complete, while the send queue's mutex is held.
-struct Builder {
-  uint32_t count = 0;
-  int error = 0;
-  Wqe* current = nullptr;
-};
-
 namespace {
 
-// One per thread is enough: start and complete are called by the same thread, for one QP at a time,
-// since the queue is locked in between.
-thread_local Builder builder;
-
 Wqe* begin(ibv_qp_ex* ex, ibv_wr_opcode opcode) {
-  builder.current = builder.error != 0 ? nullptr : Qp::of(ex).send_queue.claim();
+  Qp& qp = Qp::of(ex);
+  Builder& builder = qp.builder;
+  if (!SendQueue::supports(opcode, qp.pair.config().type)) builder.error = EINVAL;
+  builder.current = builder.error != 0 ? nullptr : qp.send_queue.claim();
   if (builder.current == nullptr) {
     if (builder.error == 0) builder.error = ENOMEM;
     return nullptr;
@@ -33,16 +25,18 @@ Wqe* begin(ibv_qp_ex* ex, ibv_wr_opcode opcode) {
   return builder.current;
 }
 
-void begin_rdma(ibv_qp_ex* ex, ibv_wr_opcode opcode, uint32_t rkey, uint64_t address,
+Wqe* begin_rdma(ibv_qp_ex* ex, ibv_wr_opcode opcode, uint32_t rkey, uint64_t address,
                 uint32_t imm) {
   Wqe* wqe = begin(ex, opcode);
-  if (wqe == nullptr) return;
+  if (wqe == nullptr) return nullptr;
   wqe->rkey = rkey;
   wqe->remote_address = address;
   wqe->imm = imm;
+  return wqe;
 }
 
 void set_inline(ibv_qp_ex* ex, size_t count, const ibv_data_buf* buffers) {
+  Builder& builder = Qp::of(ex).builder;
   Wqe* wqe = builder.current;
   if (wqe == nullptr) return;
   wqe->flags |= IBV_SEND_INLINE;
@@ -57,6 +51,7 @@ void set_inline(ibv_qp_ex* ex, size_t count, const ibv_data_buf* buffers) {
 }
 
 void set_sges(ibv_qp_ex* ex, size_t count, const ibv_sge* list) {
+  Builder& builder = Qp::of(ex).builder;
   Wqe* wqe = builder.current;
   if (wqe == nullptr) return;
   if (count > Qp::of(ex).pair.config().cap.max_send_sge) {
@@ -69,11 +64,12 @@ void set_sges(ibv_qp_ex* ex, size_t count, const ibv_sge* list) {
 
 void start(ibv_qp_ex* ex) {
   Qp::of(ex).send_queue.mutex().lock();
-  builder = {};
+  Qp::of(ex).builder = {};
 }
 
 int complete(ibv_qp_ex* ex) {
   Qp& qp = Qp::of(ex);
+  Builder& builder = qp.builder;
   ibv_qp_state state = qp.pair.state();
   if (builder.error == 0 && state != IBV_QPS_RTS && state != IBV_QPS_SQD && state != IBV_QPS_ERR) {
     builder.error = EINVAL;
@@ -85,8 +81,9 @@ int complete(ibv_qp_ex* ex) {
   } else {
     qp.send_queue.abandon();
   }
+  const int error = builder.error;
   qp.send_queue.mutex().unlock();
-  return builder.error;
+  return error;
 }
 
 void abort(ibv_qp_ex* ex) {
@@ -115,14 +112,14 @@ void set_qp_writers(ibv_qp_ex* qp) {
   };
   qp->wr_atomic_cmp_swp = [](ibv_qp_ex* ex, uint32_t rkey, uint64_t address, uint64_t compare,
                              uint64_t swap) {
-    begin_rdma(ex, IBV_WR_ATOMIC_CMP_AND_SWP, rkey, address, 0);
-    if (builder.current == nullptr) return;
-    builder.current->compare_add = compare;
-    builder.current->swap = swap;
+    Wqe* wqe = begin_rdma(ex, IBV_WR_ATOMIC_CMP_AND_SWP, rkey, address, 0);
+    if (wqe == nullptr) return;
+    wqe->compare_add = compare;
+    wqe->swap = swap;
   };
   qp->wr_atomic_fetch_add = [](ibv_qp_ex* ex, uint32_t rkey, uint64_t address, uint64_t add) {
-    begin_rdma(ex, IBV_WR_ATOMIC_FETCH_AND_ADD, rkey, address, 0);
-    if (builder.current != nullptr) builder.current->compare_add = add;
+    Wqe* wqe = begin_rdma(ex, IBV_WR_ATOMIC_FETCH_AND_ADD, rkey, address, 0);
+    if (wqe != nullptr) wqe->compare_add = add;
   };
   qp->wr_set_sge = [](ibv_qp_ex* ex, uint32_t lkey, uint64_t address, uint32_t length) {
     ibv_sge sge = {address, length, lkey};

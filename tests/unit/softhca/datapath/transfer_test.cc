@@ -83,6 +83,36 @@ TEST(Inline, LongerThanMaxInline_PostFails) {
   EXPECT_EQ(ibv_wr_complete(qp), EINVAL);
 }
 
+void add_write(ibv_qp_ex* qp, uint64_t wr_id) {
+  qp->wr_id = wr_id;
+  qp->wr_flags = IBV_SEND_SIGNALED;
+  ibv_wr_rdma_write(qp, 0, 0);
+}
+
+// ibv_wr_start() and ibv_wr_complete() enclose a section of one QP (ibv_wr_post(3)).
+TEST(WorkRequests, OfTwoQpsBuiltTogether_EachQpCompletesItsOwn) {
+  Pair first, second;
+  ibv_qp_ex* one = ibv_qp_to_qp_ex(first.a.qp());
+  ibv_qp_ex* two = ibv_qp_to_qp_ex(second.a.qp());
+  ibv_wr_start(one);
+  add_write(one, 1);
+  add_write(one, 2);
+  ibv_wr_start(two);
+  add_write(two, 3);
+  EXPECT_EQ(ibv_wr_complete(one), 0);
+  EXPECT_EQ(ibv_wr_complete(two), 0);
+  for (uint64_t id : {1, 2}) EXPECT_EQ(first.a.wait().wr_id, id);
+  EXPECT_EQ(second.a.wait().wr_id, 3U);
+}
+
+TEST(WorkRequests, ReadOverUnreliableConnection_CompleteFails) {
+  Pair pair({.type = IBV_QPT_UC}, {.type = IBV_QPT_UC});
+  ibv_qp_ex* qp = ibv_qp_to_qp_ex(pair.a.qp());
+  ibv_wr_start(qp);
+  ibv_wr_rdma_read(qp, 0, 0);
+  EXPECT_EQ(ibv_wr_complete(qp), EINVAL);
+}
+
 // NCCL's clear-to-send slots: the receiver polls the last word and then reads the rest. The message
 // is long, so that a word which arrives too early is noticed.
 TEST(Write, LastWordPolled_AllEarlierBytesHaveArrived) {
