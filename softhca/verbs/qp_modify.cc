@@ -62,6 +62,8 @@ int check_values(const Qp& qp, const ibv_qp_attr& attr, int mask) {
   if ((mask & IBV_QP_MAX_DEST_RD_ATOMIC) && attr.max_dest_rd_atomic > kMaxReads) return EINVAL;
   if ((mask & IBV_QP_DEST_QPN) && attr.dest_qp_num > 0xffffff) return EINVAL;
   if ((mask & IBV_QP_AV) == 0) return 0;
+  // modify_qp() of Linux, uverbs_cmd.c.
+  if (attr.ah_attr.port_num != port) return EINVAL;
   return check_address(device, qp.pair.port(), port, attr.ah_attr);
 }
 
@@ -179,7 +181,6 @@ int modify(Qp& qp, const ibv_qp_attr& attr, int mask) {
   if (to == IBV_QPS_RESET) {
     reset(qp);
   } else if (to == IBV_QPS_ERR) {
-    if (from == IBV_QPS_RESET) qp.pair.shared().state.store(IBV_QPS_ERR);
     qp.pair.enter_error();
     qp.run();
   } else {

@@ -39,7 +39,8 @@ constexpr Rule kRules[] = {
 
 bool transition_allowed(ibv_qp_type type, ibv_qp_state from, ibv_qp_state to, int mask) {
   mask &= ~IBV_QP_STATE;
-  if (to == IBV_QPS_RESET || to == IBV_QPS_ERR) return (mask & ~IBV_QP_CUR_STATE) == 0;
+  if (to == IBV_QPS_RESET) return mask == 0;
+  if (to == IBV_QPS_ERR) return mask == 0 && from != IBV_QPS_RESET;
   for (const Rule& rule : kRules) {
     if (rule.from != from || rule.to != to) continue;
     const bool rc = type == IBV_QPT_RC;

@@ -231,6 +231,22 @@ TEST(States, SkippedOrIncompleteTransitions_Fail) {
   EXPECT_EQ(ibv_modify_qp(a.qp(), &attr, IBV_QP_STATE | IBV_QP_PORT), EINVAL) << "no such port";
 }
 
+TEST(States, AddressOfAnotherPort_Fails) {
+  Endpoint a;
+  ASSERT_EQ(a.to_init(), 0);
+  a.options().port = 0;
+  EXPECT_EQ(a.to_rtr({a.qp()->qp_num, 1, {}}), EINVAL) << "no port, as many programs forget";
+  a.options().port = 1;
+  EXPECT_EQ(a.to_rtr(a.address()), 0);
+}
+
+TEST(States, ErrorFromReset_Fails) {
+  Endpoint a;
+  EXPECT_EQ(a.to_state(IBV_QPS_ERR), EINVAL);
+  ASSERT_EQ(a.to_init(), 0);
+  EXPECT_EQ(a.to_state(IBV_QPS_ERR), 0);
+}
+
 TEST(Overflow, MoreReceivesThanCreatedFor_PostFails) {
   Pair pair({}, {.recv_wr = 3});
   for (int i = 0; i < 3; ++i) ASSERT_EQ(pair.b.recv_empty(i), 0);

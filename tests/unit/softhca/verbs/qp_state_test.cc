@@ -28,6 +28,19 @@ TEST(QpState, RunningUnreliableQp_HasNoTimersOrRetries) {
   EXPECT_TRUE(transition_allowed(IBV_QPT_RC, IBV_QPS_RTS, IBV_QPS_RTS, IBV_QP_MIN_RNR_TIMER));
 }
 
+TEST(QpState, ToErrorFromReset_NotAllowed) {
+  EXPECT_FALSE(transition_allowed(IBV_QPT_RC, IBV_QPS_RESET, IBV_QPS_ERR, IBV_QP_STATE));
+  EXPECT_TRUE(transition_allowed(IBV_QPT_RC, IBV_QPS_INIT, IBV_QPS_ERR, IBV_QP_STATE));
+  EXPECT_TRUE(transition_allowed(IBV_QPT_RC, IBV_QPS_RESET, IBV_QPS_RESET, IBV_QP_STATE));
+}
+
+TEST(QpState, CurrentStateOfQpThatStops_NotAllowed) {
+  constexpr int kMask = IBV_QP_STATE | IBV_QP_CUR_STATE;
+  EXPECT_FALSE(transition_allowed(IBV_QPT_RC, IBV_QPS_RTS, IBV_QPS_ERR, kMask));
+  EXPECT_FALSE(transition_allowed(IBV_QPT_RC, IBV_QPS_RTS, IBV_QPS_RESET, kMask));
+  EXPECT_TRUE(transition_allowed(IBV_QPT_RC, IBV_QPS_RTS, IBV_QPS_RTS, kMask));
+}
+
 TEST(QpState, UnknownAttribute_NotAllowed) {
   constexpr int kUnknown = 1 << 30;
   for (ibv_qp_state to : {IBV_QPS_RESET, IBV_QPS_ERR, IBV_QPS_RTS}) {
