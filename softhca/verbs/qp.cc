@@ -37,6 +37,11 @@ int check_init(const Context& context, const ibv_qp_init_attr_ex& attr) {
   }
   if ((attr.comp_mask & IBV_QP_INIT_ATTR_PD) == 0 || attr.pd == nullptr) return EINVAL;
   if (attr.send_cq == nullptr || attr.recv_cq == nullptr) return EINVAL;
+  // The kernel finds the handles of one open device only.
+  for (const ibv_context* owner :
+       {attr.pd->context, attr.send_cq->context, attr.recv_cq->context}) {
+    if (owner->device != &context.device->verbs) return EINVAL;
+  }
   if (attr.cap.max_send_wr > device.max_qp_wr || attr.cap.max_recv_wr > device.max_qp_wr ||
       attr.cap.max_send_sge > kMaxSge || attr.cap.max_recv_sge > kMaxSge ||
       attr.cap.max_inline_data > device.max_inline) {

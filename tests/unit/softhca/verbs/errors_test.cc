@@ -318,6 +318,12 @@ TEST(Destroy, WhileInUse_Busy) {
   EXPECT_EQ(ibv_dealloc_pd(a.pd()), EBUSY);
 }
 
+TEST(Create, CqOfAnotherDevice_Fails) {
+  Endpoint a, b({.device = 1});
+  EXPECT_EQ(make_qp(a.pd(), b.cq()), nullptr);
+  EXPECT_EQ(errno, EINVAL);
+}
+
 TEST(Create, UnsupportedTypeOrOption_NotSupported) {
   Endpoint a;
   EXPECT_EQ(make_qp(a.pd(), a.cq(), IBV_QPT_UD), nullptr);
