@@ -59,8 +59,10 @@ TransferResult fail_receive(QueuePair& qp, const Wqe& wqe, const Transfer& trans
   return finished(ours);
 }
 
-// The answer of a responder that sends the NAK "invalid request".
+// The answer of a responder that sends the NAK "invalid request". One of UC sends none, and drops
+// the message (rxe_responder() of Linux, rxe_resp.c).
 TransferResult refuse(QueuePair& qp) {
+  if (!qp.reliable()) return {TransferResult::kNoAnswer};
   qp.fail_remote(IBV_EVENT_QP_REQ_ERR);
   return finished(IBV_WC_REM_INV_REQ_ERR);
 }
@@ -83,13 +85,9 @@ TransferResult answer_repetition(QueuePair& qp, const Wqe& wqe, uint64_t bytes) 
   return {};
 }
 
-// Answers a write or send that is longer than one of two unequal path MTUs. All packets of it but
-// the last must be as long as the responder's, and the last not longer (rxe_resp_check_length() of
-// Linux, rxe_resp.c). UC drops the message.
-TransferResult answer_other_mtu(QueuePair& qp) {
-  return qp.reliable() ? refuse(qp) : TransferResult{TransferResult::kNoAnswer};
-}
-
+// Whether the message is longer than one of two unequal path MTUs. All packets of it but the last
+// must be as long as the responder's, and the last not longer (rxe_resp_check_length() of Linux,
+// rxe_resp.c).
 bool exceeds_smaller_mtu(const QueuePair& qp, uint64_t bytes) {
   const uint32_t mtu = qp.attributes().path_mtu;
   const uint32_t other = qp.remote().path_mtu;
@@ -127,6 +125,7 @@ TransferResult gather_receive(QueuePair& qp, const Wqe& wqe, Transfer& transfer,
   }
   if (transfer.remote.bytes < transfer.local.bytes) {
     if (!alone) return kNeedsExclusive;
+    if (!qp.reliable()) return {TransferResult::kNoAnswer};
     return fail_receive(qp, wqe, transfer, IBV_WC_LOC_LEN_ERR, IBV_WC_REM_INV_REQ_ERR);
   }
   transfer.remote.truncate(transfer.local.bytes);
@@ -148,6 +147,7 @@ TransferResult gather_rdma(QueuePair& qp, const Wqe& wqe, Transfer& transfer, bo
   SharedMr* mr = qp.peer().acquire(range, qp.remote().pd, access, &address);
   if (mr == nullptr) {
     if (!alone) return kNeedsExclusive;
+    if (!qp.reliable()) return {TransferResult::kNoAnswer};
     qp.fail_remote(IBV_EVENT_QP_ACCESS_ERR);
     return finished(IBV_WC_REM_ACCESS_ERR);
   }
@@ -243,7 +243,7 @@ TransferResult deliver(QueuePair& qp, Wqe& wqe, Transfer& transfer, bool alone) 
   if (exceeds_read_depth(qp, wqe)) return alone ? refuse(qp) : kNeedsExclusive;
   const bool too_long = exceeds_smaller_mtu(qp, transfer.local.bytes);
   if (lacks_receive(qp, wqe, too_long)) return {TransferResult::kReceiverNotReady};
-  if (too_long && !wqe.fetches()) return alone ? answer_other_mtu(qp) : kNeedsExclusive;
+  if (too_long && !wqe.fetches()) return alone ? refuse(qp) : kNeedsExclusive;
   if (qp.watch() == Watch::kEvents && wqe.receive_fault != IBV_WC_SUCCESS) {
     return fail_receive_as_configured(qp, wqe, transfer, wqe.receive_fault);
   }

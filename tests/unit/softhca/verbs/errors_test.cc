@@ -199,6 +199,24 @@ TEST(Flush, AfterReset_QpWorksAgain) {
   EXPECT_EQ(write_nothing(pair.a), IBV_WC_SUCCESS);
 }
 
+// A responder of UC sends no NAK, and drops what it cannot accept.
+TEST(UnreliableConnection, MessageThatTheResponderRefuses_IsLost) {
+  const Options unreliable = {.type = IBV_QPT_UC};
+  Buffers pair(64, unreliable, unreliable);
+  EXPECT_EQ(status_of(pair.a, Request(IBV_WR_RDMA_WRITE, pair.from.sge(), pair.to.address(),
+                                      pair.to.rkey() + 1)),
+            IBV_WC_SUCCESS);
+  ASSERT_EQ(pair.b.recv(1, pair.to.sge(0, 8)), 0);
+  EXPECT_EQ(status_of(pair.a, Request(IBV_WR_SEND, pair.from.sge(0, 9))), IBV_WC_SUCCESS);
+  EXPECT_TRUE(pair.b.quiet());
+  EXPECT_EQ(pair.b.state(), IBV_QPS_RTS);
+  EXPECT_EQ(status_of(pair.a, Request(IBV_WR_SEND, pair.from.sge(0, 8))), IBV_WC_SUCCESS);
+  EXPECT_EQ(pair.b.wait().status, IBV_WC_SUCCESS);
+  Buffers closed(64, unreliable, {.type = IBV_QPT_UC, .access = 0});
+  EXPECT_EQ(status_of(closed.a, closed.request()), IBV_WC_SUCCESS);
+  EXPECT_EQ(closed.b.state(), IBV_QPS_RTS);
+}
+
 TEST(States, PostSendBeforeRts_Fails) {
   Endpoint a;
   Request request(IBV_WR_RDMA_WRITE, {});
