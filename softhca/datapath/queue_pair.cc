@@ -97,16 +97,24 @@ void QueuePair::fail_remote(int event) {
   wake_engine(peer_->arena().header());  // it flushes sends that wait for nothing else
 }
 
+bool QueuePair::inbound_ended(Peer* peer) {
+  if (shared_.inbound.load(std::memory_order_acquire) == 0) return true;
+  // What a killed peer has asked this process to copy is still carried out here.
+  if (peer == nullptr || peer->alive() || copies_for(process_, peer->instance())) return false;
+  shared_.inbound.store(0);
+  return true;
+}
+
+bool QueuePair::finish_flush() {
+  if (shared_.inbound.load(std::memory_order_acquire) == 0) return true;
+  if (!inbound_ended(peer_.get())) return false;
+  SharedLock lock(shared_.mutex);
+  if (state() == IBV_QPS_ERR) flush_receives(process_, process_.self(), shared_);
+  return true;
+}
+
 void QueuePair::wait_for_inbound(Peer* peer) {
-  while (shared_.inbound.load(std::memory_order_acquire) != 0) {
-    if (peer != nullptr && !peer->alive()) {
-      // What it has asked this process to copy is still carried out here.
-      while (copies_for(process_, peer->instance())) std::this_thread::yield();
-      shared_.inbound.store(0);
-      break;
-    }
-    std::this_thread::yield();
-  }
+  while (!inbound_ended(peer)) std::this_thread::yield();
   SharedLock lock(shared_.mutex);
   if (state() == IBV_QPS_ERR) flush_receives(process_, process_.self(), shared_);
 }

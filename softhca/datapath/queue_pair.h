@@ -141,6 +141,9 @@ class QueuePair {
   // Moves the remote QP to ERROR, as a responder that sends a NAK does. `event` is that which its
   // owner gets, or -1. remote().mutex is held.
   void fail_remote(int event);
+  // Completes the flush of a QP in ERROR whose peer was killed during a transfer into it. Returns
+  // false while transfers are in progress: call it again.
+  bool finish_flush();
   // Waits until no transfer of `peer`, the process at the other end, uses memory through this QP
   // any more, and completes the flush of a QP in ERROR. A peer that has died is not waited for.
   void wait_for_inbound(Peer* peer);
@@ -149,6 +152,9 @@ class QueuePair {
 
  private:
   static constexpr uint32_t kNoHint = UINT32_MAX;
+
+  // Returns true when no transfer of `peer` is in progress, or none goes on since it was killed.
+  bool inbound_ended(Peer* peer);
 
   Process& process_;
   SharedQp& shared_;

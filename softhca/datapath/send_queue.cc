@@ -60,6 +60,9 @@ constexpr uint32_t kRnrTimer[32] = {65536, 1,    2,    3,     4,     6,     8,  
 // How often a request that was delivered asks for its acknowledgement again.
 constexpr uint64_t kResendNs = 1'000'000;
 
+// How often a QP in ERROR looks whether transfers into it have ended.
+constexpr uint64_t kInboundNs = 1'000'000;
+
 // A request that has failed, but is not retired: nothing may start after it. One that only lacks
 // its acknowledgement does not hold up those behind it.
 bool failed(const Wqe& wqe) {
@@ -292,6 +295,10 @@ Pending SendQueue::progress() {
     }
   }
   pending.any = head_ != tail_;
+  if (head_ == tail_ && qp_.state(std::memory_order_relaxed) == IBV_QPS_ERR &&
+      !qp_.finish_flush()) {
+    return {.any = true, .wake_at = now_ns() + kInboundNs};
+  }
   // Also where only the next retire() finds out until when an acknowledgement is awaited.
   pending.in_progress = settled_ != next_ || (ack_at == 0 && head_ != settled_);
   if (ack_at != 0) {

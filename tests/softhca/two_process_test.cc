@@ -88,6 +88,21 @@ TEST_P(AcrossProcesses, PeerKilledDuringWrites_RetryExceeded) {
   peer_.reap();
 }
 
+// Nobody else ends the transfer that was in progress into the QP.
+TEST_P(AcrossProcesses, PeerKilledDuringItsWrites_ReceivesAreFlushed) {
+  ASSERT_EQ(own_.recv_empty(7), 0);
+  ASSERT_EQ(peer_.ask("flood " + std::to_string(memory_.address()) + " " +
+                      std::to_string(memory_.rkey())),
+            "ok");
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  peer_.kill();
+  EXPECT_EQ(write_nothing(own_), IBV_WC_RETRY_EXC_ERR);
+  const ibv_wc flushed = own_.wait();
+  EXPECT_EQ(flushed.status, IBV_WC_WR_FLUSH_ERR);
+  EXPECT_EQ(flushed.wr_id, 7U);
+  peer_.reap();
+}
+
 // Recovery relies on it: once the QP is in ERROR, no late packet changes memory.
 TEST_P(AcrossProcesses, QpMovedToErrorDuringWrites_NoByteArrivesAfterwards) {
   for (int round = 0; round < 5; ++round) {
