@@ -115,14 +115,14 @@ TransferResult advance_transfer(QueuePair& qp, Transfer& transfer) {
 bool complete_transfer(QueuePair& qp, Transfer& transfer, bool success) {
   SharedQp& remote = qp.remote();
   SharedLock lock(remote.mutex);
-  const uint32_t state = remote.state.load();
-  const bool exists = remote.live.load() != 0 && state != IBV_QPS_RESET;
+  const bool exists = remote.live.load() != 0 && remote.state.load() != IBV_QPS_RESET;
   if (transfer.has_receive) {
-    success = success && exists && state != IBV_QPS_ERR;
+    success = success && exists && remote.state.load() != IBV_QPS_ERR;
     if (!success) transfer.receive.status = IBV_WC_WR_FLUSH_ERR;
-    if (exists) {
-      push_completion(qp.process(), qp.peer(), remote.recv_cq, transfer.receive,
-                      transfer.solicited);
+    if (exists && !push_completion(qp.process(), qp.peer(), remote.recv_cq, transfer.receive,
+                                   transfer.solicited)) {
+      qp.fail_remote(IBV_EVENT_QP_FATAL);
+      success = false;
     }
     transfer.has_receive = false;
   }
@@ -131,7 +131,7 @@ bool complete_transfer(QueuePair& qp, Transfer& transfer, bool success) {
   if (success) qp.count_accepted(transfer.local.bytes);
   remote.inbound.fetch_sub(1, std::memory_order_release);
   // Those that were posted behind it have waited for it.
-  if (exists && state == IBV_QPS_ERR) flush_receives(qp.process(), qp.peer(), remote);
+  if (exists && remote.state.load() == IBV_QPS_ERR) flush_receives(qp.process(), qp.peer(), remote);
   return success;
 }
 

@@ -20,7 +20,7 @@ TransferResult start_async(QueuePair& qp, const Wqe& wqe, Transfer& transfer, bo
 TransferResult advance_transfer(QueuePair& qp, Transfer& transfer);
 // Pushes the receiver's completion, if there is one, and releases what the transfer holds. To be
 // called in the order of posting. Returns false when the receive could not complete, since the
-// remote QP has been stopped: it is flushed then, and there is no acknowledgement.
+// remote QP has been stopped, or its CQ is full: there is no acknowledgement then.
 bool complete_transfer(QueuePair& qp, Transfer& transfer, bool success);
 // Waits until a transfer in progress touches no memory any more, and completes it as flushed.
 void abort_transfer(QueuePair& qp, Transfer& transfer);

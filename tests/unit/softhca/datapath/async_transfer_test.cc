@@ -48,6 +48,18 @@ TEST(Gpu, ReadBeyondTheDepth_TargetConnectedAgainMeanwhile_IsAnswered) {
   EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
 }
 
+TEST(Gpu, SendIntoFullCq_IsNotAcknowledged) {
+  Pair pair({}, {.cqe = 1});
+  Memory from(pair.a, 0, 64);
+  Memory to(pair.b, 0, 64);
+  for (uint64_t id : {1, 2, 3}) ASSERT_EQ(pair.b.recv(id, to.sge()), 0);
+  EXPECT_EQ(status_of(pair.a, Request(IBV_WR_SEND, from.sge())), IBV_WC_SUCCESS);
+  EXPECT_EQ(status_of(pair.a, Request(IBV_WR_SEND, from.sge())), IBV_WC_RETRY_EXC_ERR);
+  EXPECT_EQ(pair.b.wait_event(), IBV_EVENT_CQ_ERR);
+  EXPECT_EQ(pair.b.wait_event(), IBV_EVENT_QP_FATAL);
+  EXPECT_EQ(pair.b.state(), IBV_QPS_ERR);
+}
+
 // An answer that stops the remote QP must not overtake what is in progress.
 TEST(Gpu, RefusedBehindOneInProgress_TheFirstOneCompletes) {
   GpuBuffers pair(1, 4096, {}, {.path_mtu = IBV_MTU_256});
