@@ -24,7 +24,8 @@ LinkEnds QueuePair::link_ends(bool fetches) const {
   SharedPort& own = port();
   LinkEnds ends;
   ends.near_busy_ns = fetches ? &own.receive_busy_ns : &own.send_busy_ns;
-  if (!connected()) return ends;
+  // The entry of a QP that was never created has no port.
+  if (!connected() || remote_->port == 0) return ends;
   SharedPort& other = peer_->arena().header().ports[remote_->device][remote_->port - 1];
   ends.far_busy_ns = fetches ? &other.send_busy_ns : &other.receive_busy_ns;
   return ends;

@@ -49,6 +49,15 @@ TEST_F(ModifyQp, FirstCallsRefused_NothingChangesThenSucceeds) {
   EXPECT_EQ(a.wait().status, IBV_WC_SUCCESS);
 }
 
+TEST_F(ModifyQp, ConnectedToAQpThatNeverWas_OverModelledLink_RetryExceeded) {
+  use(R"({"devices": [{"rate_gbps": 100}]})");
+  Endpoint a;
+  Address peer = a.address();
+  peer.qpn += 100;
+  a.connect(peer);
+  EXPECT_EQ(write_nothing(a), IBV_WC_RETRY_EXC_ERR);
+}
+
 TEST_F(ModifyQp, InvalidCallsAndOtherStates_AreNotCounted) {
   use(R"({"faults": [
       {"kind": "modify_qp_refused", "device": "softhca0", "to": "RTS", "errno": 16}]})");
