@@ -4,7 +4,6 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstdio>
 
 namespace softhca {
@@ -71,11 +70,7 @@ EventQueue::~EventQueue() {
 
 bool EventQueue::receive_signal() {
   char token;
-  ssize_t received = 0;
-  do {
-    received = recv(fd_, &token, 1, 0);
-  } while (received < 0 && errno == EINTR);
-  return received >= 0;
+  return recv(fd_, &token, 1, 0) >= 0;
 }
 
 void EventQueue::signal_rest(SharedEventQueue& queue) {

@@ -3,6 +3,10 @@
 #include <gtest/gtest.h>
 #include <poll.h>
 
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
 #include <thread>
 
 #include "tests/unit/softhca/endpoint.h"
@@ -35,6 +39,36 @@ TEST(Channel, NonBlocking_NoEventFails) {
   void* cq_context = nullptr;
   EXPECT_EQ(ibv_get_cq_event(a.channel(), &cq, &cq_context), -1);
   EXPECT_EQ(errno, EAGAIN);
+}
+
+// As read(2) of the kernel's descriptor, so that a program can limit its wait by a timer.
+TEST(Channel, BlockedReaderGetsASignal_Interrupted) {
+  Endpoint a({.channel = true});
+  ASSERT_EQ(a.to_init(), 0);
+  ASSERT_EQ(ibv_req_notify_cq(a.cq(), 0), 0);
+  struct sigaction action = {};
+  action.sa_handler = [](int) {};
+  struct sigaction before = {};
+  sigaction(SIGUSR1, &action, &before);
+  std::atomic<bool> returned{false};
+  std::thread reader([&] {
+    ibv_cq* cq = nullptr;
+    void* cq_context = nullptr;
+    const int rc = ibv_get_cq_event(a.channel(), &cq, &cq_context);
+    EXPECT_EQ(errno, EINTR);
+    EXPECT_EQ(rc, -1);
+    if (rc == 0) ibv_ack_cq_events(cq, 1);
+    returned = true;
+  });
+  for (int i = 0; i < 1000 && !returned; ++i) {
+    pthread_kill(reader.native_handle(), SIGUSR1);
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  // Releases a reader that still waits.
+  ASSERT_EQ(a.recv_empty(1), 0);
+  ASSERT_EQ(a.to_state(IBV_QPS_ERR), 0);
+  reader.join();
+  sigaction(SIGUSR1, &before, nullptr);
 }
 
 TEST(AsyncEvents, ObjectDestroyedUnread_DescriptorIsNotReadable) {
