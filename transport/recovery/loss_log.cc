@@ -1,11 +1,10 @@
-#include "transport/recovery/loss_log.h"
-
 #include <algorithm>
 #include <array>
 #include <set>
 #include <utility>
 
 #include "base/log.h"
+#include "transport/recovery/recovery_parts.h"
 
 namespace gdr::transport {
 namespace {

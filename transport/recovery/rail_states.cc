@@ -1,8 +1,6 @@
-#include "transport/recovery/rail_states.h"
-
 #include <algorithm>
 
-#include "transport/recovery/loss_log.h"
+#include "transport/recovery/recovery_parts.h"
 
 namespace gdr::transport {
 namespace {

@@ -3,18 +3,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "transport/recovery/loss_log.h"
-#include "transport/recovery/pair_stopper.h"
-#include "transport/recovery/rail_states.h"
-#include "transport/recovery/statements.h"
+#include "transport/recovery/recovery_parts.h"
 
 namespace gdr::transport {
-namespace {
-
-using Known = RecoveryState::Known;
-using Pair = RecoveryState::Pair;
-
-}  // namespace
 
 void Recovery::begin(std::shared_ptr<PeerLink> link, const std::vector<LostAtStart>& lost) {
   const RecoveryTime now = state_.now();
@@ -160,6 +151,10 @@ bool Recovery::withdraw_rail(uint32_t rail, int err) {
   }
   take_steps(state_, state_.now());
   return true;
+}
+
+void Recovery::on_failed_connection() {
+  report(state_, [](RecoveryTime) {});
 }
 
 bool Recovery::has_queue_pair(uint32_t index) const {

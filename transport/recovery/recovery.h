@@ -2,6 +2,7 @@
 // it is used again. docs/wire-protocol.md explains the protocol, docs/threads.md who calls what.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -10,11 +11,99 @@
 #include <utility>
 #include <vector>
 
+#include "transport/memory/memory_handle.h"
+#include "transport/pairs/work_id.h"
 #include "transport/recovery/recovery_state.h"
-#include "transport/recovery/recovery_steps.h"
-#include "transport/recovery/standby_pairs.h"
 
 namespace gdr::transport {
+
+// What the watcher calls, and the threads to which it gives calls that may block.
+class RecoverySteps {
+ public:
+  // Calls that are due, and may block: for which rails, a bit each. Each was asked for once, and is
+  // made by another thread.
+  struct Due {
+    uint32_t stops = 0;    // stop_pairs()
+    uint32_t revives = 0;  // revive_pairs()
+    // Of those rails, which no longer exist after close().
+    std::array<const HcaContext*, wire::kMaxRails> hcas{};
+  };
+
+  explicit RecoverySteps(RecoveryState& state) : state_(state) {}
+
+  // ---- watcher thread
+  // Called about once a second, and at deadline().
+  Due on_tick(RecoveryTime now);
+  // Nobody makes what is left of those calls: there is no memory. The next tick asks again.
+  void take_back(const Due& due);
+  // When on_tick must be called at the latest; RecoveryTime::max() when nothing is due.
+  RecoveryTime deadline() const {
+    return RecoveryTime(RecoveryTime::duration(state_.deadline.load(std::memory_order_acquire)));
+  }
+  // The peer's statement, which came over the socket.
+  void on_statement(const wire::PairStatement& statement);
+  // An HCA of the connection reported an event. Returns whether recovery deals with it, so that the
+  // connection goes on.
+  bool on_event(const HcaContext& hca, const ibv_async_event& event);
+  // Once, after on_event() may be called: looks at what the rails' HCAs and ports have reported
+  // before. Any thread. May block.
+  void look_at_rails();
+  // Whether all pairs that are usable are on ports that are down, one of them on this port: the
+  // connection waits for the HCA's retries.
+  bool waits_for_port(const HcaContext& hca, int port) const;
+  const ConnectionOptions& options() const { return state_.io.options(); }
+
+  // ---- threads for calls that may block
+  // What on_tick() found to be due of these rails, a bit each. One thread for each HCA.
+  // Moves QPs to ERROR.
+  void stop_pairs(uint32_t rails);
+  // Queries ports and revives pairs. Blocks while firmware does not answer, and while the kernel
+  // resolves an address, a second or so for each pair.
+  void revive_pairs(RecoveryTime now, uint32_t rails);
+
+ private:
+  RecoveryState& state_;
+};
+
+// What a connection gives up for others.
+enum class Room : uint8_t {
+  kNone,
+  kAwaited,  // a queue pair, once the data path has finished with it
+  kMade,     // a queue pair
+};
+
+// Called by any thread. See docs/several-rails.md, "Standby pairs that give way".
+class StandbyPairs {
+ public:
+  explicit StandbyPairs(RecoveryState& state) : state_(state) {}
+
+  // Gives up a standby pair that is usable, on that HCA or on any, and destroys its QP, and with
+  // the last one all else that the rail has at this end: at once where the data path never used it
+  // and NCCL has nothing outstanding here; if_busy, where NCCL has, once the ends have agreed on
+  // the loss. Nothing where no active pair is usable.
+  Room give_way(const HcaContext* hca, bool if_busy);
+  // The queue pair of a flush is about to be made on the rail. Returns whether the rail has its
+  // completion queue, which is not given back from here on.
+  bool keep_queue(uint32_t rail);
+  // What is registered on standby rails; it ends with the last QP on the rail that gives way.
+  const std::shared_ptr<StandbyRegistrations>& registrations() const { return registrations_; }
+
+ private:
+  using Known = RecoveryState::Known;
+  using Pair = RecoveryState::Pair;
+
+  // With the mutex.
+  bool is_active_usable() const;
+  bool may_give_way(const Pair& pair, bool if_busy) const;
+  bool is_unused(const Pair& pair) const;
+  void give_back_rail(uint32_t rail, RecoveryLock& lock);
+  bool is_rail_needed(uint32_t rail) const;
+
+  RecoveryState& state_;
+  const std::shared_ptr<StandbyRegistrations> registrations_ =
+      std::make_shared<StandbyRegistrations>();
+  uint32_t kept_queues_ = 0;  // bit per rail: see keep_queue(); with the mutex
+};
 
 // A pair that is lost from the start, and why.
 struct LostAtStart {
@@ -108,9 +197,7 @@ class Recovery {
   bool is_given_up(uint32_t rail) const;
   // The connection has failed (PeerLink::fail_link): its QPs are to be stopped. Otherwise the next
   // tick finds that out.
-  void on_failed_connection() {
-    report(state_, [](RecoveryTime) {});
-  }
+  void on_failed_connection();
   // Nothing touches a QP, a rail or the tables from here on. Idempotent.
   void close();
   // ", lost: mlx5_1:1 <-> mlx5_1:1 (RETRY_EXC_ERR), tried again from time to time" for the text of
@@ -123,6 +210,9 @@ class Recovery {
   StandbyPairs& standby() { return standby_; }
 
  private:
+  using Known = RecoveryState::Known;
+  using Pair = RecoveryState::Pair;
+
   RecoveryState state_;
   RecoverySteps steps_{state_};
   StandbyPairs standby_{state_};

@@ -1,17 +1,12 @@
-#include "transport/recovery/recovery_steps.h"
-
 #include <algorithm>
 #include <array>
 #include <limits>
 #include <utility>
 #include <vector>
 
-#include "transport/recovery/loss_log.h"
-#include "transport/recovery/pair_reviver.h"
-#include "transport/recovery/pair_stopper.h"
-#include "transport/recovery/rail_states.h"
+#include "transport/recovery/recovery.h"
+#include "transport/recovery/recovery_parts.h"
 #include "transport/recovery/recovery_rules.h"
-#include "transport/recovery/statements.h"
 
 namespace gdr::transport {
 namespace {

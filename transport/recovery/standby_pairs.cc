@@ -1,18 +1,10 @@
-#include "transport/recovery/standby_pairs.h"
-
 #include <algorithm>
 #include <cerrno>
 
-#include "transport/recovery/pair_stopper.h"
-#include "transport/recovery/rail_states.h"
-#include "transport/recovery/recovery_steps.h"
+#include "transport/recovery/recovery.h"
+#include "transport/recovery/recovery_parts.h"
 
 namespace gdr::transport {
-namespace {
-
-using Known = RecoveryState::Known;
-
-}  // namespace
 
 bool StandbyPairs::is_active_usable() const {
   return std::ranges::any_of(state_.pairs, [](const Pair& pair) {
