@@ -38,8 +38,9 @@ std::string exclusion_reason(ibv_transport_type transport, uint8_t link_layer, b
            "of eRDMA in its compatible mode do, name the device in NCCL_IB_HCA";
   }
   if (transport != IBV_TRANSPORT_IB && transport != IBV_TRANSPORT_IWARP) {
-    return "is neither InfiniBand nor RoCE and has no reliable connections, as an Elastic Fabric "
-           "Adapter (EFA). Fix: use the network plugin of its vendor, for EFA aws-ofi-nccl";
+    return "is neither InfiniBand nor RoCE, as an Elastic Fabric Adapter (EFA), and has no "
+           "reliable "
+           "connections. Fix: use the network plugin of its vendor, for EFA aws-ofi-nccl";
   }
   if (!is_ethernet && link_layer != IBV_LINK_LAYER_INFINIBAND) {
     return "has a link layer that is neither InfiniBand nor Ethernet";
