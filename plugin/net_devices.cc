@@ -20,15 +20,11 @@ std::string port_text(const DeviceFacts& port) {
   return port.hca + ":" + std::to_string(port.port);
 }
 
-bool is_same(const transport::GdrSupport& a, const transport::GdrSupport& b) {
-  return a.dmabuf == b.dmabuf && a.address == b.address;
-}
-
 // The registration paths that two devices have in common, in words.
-std::string common_text(const transport::GdrSupport& common, const DeviceFacts& one,
+std::string common_text(const transport::RegistrationPaths& common, const DeviceFacts& one,
                         const DeviceFacts& other) {
-  if (is_same(common, one.gdr)) return one.gdr_text;
-  if (is_same(common, other.gdr)) return other.gdr_text;
+  if (common == one.gdr) return one.gdr_text;
+  if (common == other.gdr) return other.gdr_text;
   return "off: no registration path that all of its ports have";
 }
 
@@ -70,8 +66,7 @@ void NetDevices::add_merged(std::vector<int> parts) {
     facts.max_message_bytes = std::min(facts.max_message_bytes, other.max_message_bytes);
     facts.data_direct = facts.data_direct || other.data_direct;
     if (facts.rail != other.rail) facts.rail = -1;
-    const transport::GdrSupport common{facts.gdr.dmabuf && other.gdr.dmabuf,
-                                       facts.gdr.address && other.gdr.address};
+    const transport::RegistrationPaths common = facts.gdr & other.gdr;
     facts.gdr_text = common_text(common, facts, other);
     facts.gdr = common;
   }
@@ -211,7 +206,7 @@ bool NetDevices::get(int device, DeviceProperties* properties) {
   properties->name = row.name.data();
   properties->pci_path = facts.pci_path.empty() ? nullptr : facts.pci_path.data();
   properties->guid = facts.guid;
-  properties->pointer_support = abi::kPtrHost | (facts.gdr.address ? abi::kPtrCuda : 0) |
+  properties->pointer_support = abi::kPtrHost | (facts.gdr.peermem ? abi::kPtrCuda : 0) |
                                 (facts.gdr.dmabuf ? abi::kPtrDmaBuf : 0);
   properties->speed_mbps = facts.speed_mbps;
   properties->port = row.port;
@@ -254,10 +249,10 @@ std::string NetDevices::describe(int device) const {
 
 std::string gdr_text(const transport::HcaContext& hca,
                      const transport::RegistrationPaths& allowed) {
-  const transport::GdrSupport support = transport::gdr_support(hca, allowed);
+  const transport::RegistrationPaths support = transport::gdr_support(hca, allowed);
   const std::string module = allowed.peermem ? to_string(hca.peermem()) : "";
   if (support.dmabuf) return module.empty() ? "dma-buf" : "dma-buf, " + module;
-  if (support.address) return module;
+  if (support.peermem) return module;
   return module.empty() ? "off: neither dma-buf nor peermem" : "off: no dma-buf, " + module;
 }
 

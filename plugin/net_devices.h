@@ -53,7 +53,7 @@ struct DeviceFacts {
   // port has none. "" on InfiniBand.
   std::string address;
   bool has_address = true;
-  transport::GdrSupport gdr;
+  transport::RegistrationPaths gdr = {false, false};
   std::string gdr_text;  // which registration paths there are, or why none: "dma-buf, peermem"
 };
 

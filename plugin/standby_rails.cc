@@ -96,7 +96,7 @@ std::string Chooser::why_not(size_t device, size_t other, const std::vector<size
     return label(its) + " has an address of another kind (" + its.address + ", not " + own.address +
            ")";
   }
-  if ((own.gdr.dmabuf && !its.gdr.dmabuf) || (own.gdr.address && !its.gdr.address)) {
+  if ((own.gdr & its.gdr) != own.gdr) {
     return label(its) + " lacks a registration path for GPU memory: " + its.gdr_text;
   }
   if (own.data_direct != its.data_direct) {

@@ -8,16 +8,6 @@
 namespace gdr::transport {
 namespace {
 
-// Tries to register the invalid descriptor -1. EBADF means that dma-bufs are supported, the errors
-// below that the kernel or the HCA's driver does not support them. NCCL probes the same way
-// (net_ib).
-bool probe_dmabuf(const verbs::Api& api, ibv_pd* pd) {
-  if (api.reg_dmabuf_mr == nullptr) return false;
-  errno = 0;
-  verbs::UniqueMr mr(api.reg_dmabuf_mr(pd, 0, 0, 0, -1, 0), {&api});
-  return mr == nullptr && errno != EOPNOTSUPP && errno != EPROTONOSUPPORT && errno != ENOSYS;
-}
-
 constexpr char kLoadDriver[] =
     "load the HCA's driver and ib_uverbs; to try without hardware: nccl-gdr with-softhca COMMAND";
 // Of a container without the device file, or a user without the right to open it.
@@ -113,7 +103,6 @@ Status HcaContext::query(bool data_direct) {
     return fail_errno(Code::kSystem, "querying " + name_ + " failed", err);
   }
   guid_ = be64toh(attr.sys_image_guid != 0 ? attr.sys_image_guid : attr.node_guid);
-  vendor_id_ = attr.vendor_id;
   port_count_ = attr.phys_port_cnt;
   max_work_requests_ = attr.max_qp_wr;
   pd_ = verbs::UniquePd(api_->alloc_pd(context_.get()), {api_.get()});
@@ -121,10 +110,10 @@ Status HcaContext::query(bool data_direct) {
     return fail_errno(Code::kSystem, "allocating a protection domain on " + name_ + " failed",
                       errno);
   }
-  supports_dmabuf_ = probe_dmabuf(*api_, pd_.get());
+  supports_dmabuf_ = transport::supports_dmabuf(*api_, pd_.get());
   peermem_ = probe_peermem(sysfs_root_of(sysfs_path_));
   if (supports_dmabuf_ && data_direct) {
-    data_direct_path_ = find_data_direct(*api_, pd_.get(), vendor_id_);
+    data_direct_path_ = find_data_direct(*api_, pd_.get());
   }
   registrations_ =
       std::make_unique<RegistrationCache>(*api_, pd_.get(), name_, !data_direct_path_.empty());
@@ -147,8 +136,8 @@ std::string to_string(const Device& device) {
   return device.hca->name() + ":" + std::to_string(device.port);
 }
 
-GdrSupport gdr_support(const HcaContext& hca, const RegistrationPaths& allowed) {
-  return {allowed.dmabuf && hca.supports_dmabuf(), allowed.peermem && is_present(hca.peermem())};
+RegistrationPaths gdr_support(const HcaContext& hca, const RegistrationPaths& allowed) {
+  return allowed & RegistrationPaths{hca.supports_dmabuf(), is_present(hca.peermem())};
 }
 
 std::string no_device_text(const std::vector<SkippedPort>& skipped) {

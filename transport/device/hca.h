@@ -9,9 +9,7 @@
 #include "base/finding.h"
 #include "base/result.h"
 #include "drivers/verbs/handles.h"
-#include "transport/device/data_direct.h"
 #include "transport/device/hca_filter.h"
-#include "transport/device/peermem.h"
 #include "transport/device/port.h"
 #include "transport/device/registration_cache.h"
 #include "transport/device/registration_paths.h"
@@ -35,7 +33,6 @@ class HcaContext {
   // In host byte order.
   uint64_t guid() const { return guid_; }
   int port_count() const { return port_count_; }
-  uint32_t vendor_id() const { return vendor_id_; }  // ibv_device_attr::vendor_id
   // The most outstanding work requests of one queue (ibv_device_attr::max_qp_wr).
   int max_work_requests() const { return max_work_requests_; }
   // The kernel, the HCA's driver and the verbs library support the registration of dma-bufs.
@@ -65,7 +62,6 @@ class HcaContext {
   std::string name_;
   std::string sysfs_path_;
   uint64_t guid_ = 0;
-  uint32_t vendor_id_ = 0;
   int port_count_ = 0;
   int max_work_requests_ = 0;
   bool supports_dmabuf_ = false;
@@ -76,16 +72,8 @@ class HcaContext {
   mutable std::atomic<bool> fatal_{false};  // IBV_EVENT_DEVICE_FATAL was reported
 };
 
-// How NCCL can hand GPU memory to an HCA.
-struct GdrSupport {
-  bool dmabuf = false;   // as a dma-buf (ibv_reg_dmabuf_mr)
-  bool address = false;  // by its address: peermem is loaded
-
-  bool any() const { return dmabuf || address; }
-};
-
 // Returns what the HCA supports among the registration paths that the user allows.
-GdrSupport gdr_support(const HcaContext& hca, const RegistrationPaths& allowed);
+RegistrationPaths gdr_support(const HcaContext& hca, const RegistrationPaths& allowed);
 
 // A port of an HCA. The plugin offers each to NCCL as one device.
 struct Device {

@@ -98,8 +98,7 @@ TextAndFix failed_peermem(const Attempt& attempt, const SystemFacts& facts) {
   }
   const bool known = facts.module.kind == PeermemKind::kAbsent;
   return {(known ? "the kernel module nvidia-peermem is not loaded"
-                 : "whether nvidia-peermem is loaded is unknown, as there is no " +
-                       facts.module.sysfs_root + "/module") +
+                 : "whether nvidia-peermem is loaded is unknown, as there is no /sys/module") +
               error,
           "modprobe nvidia-peermem, on the host where this is a container"};
 }

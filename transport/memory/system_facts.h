@@ -8,7 +8,7 @@
 
 #include "base/result.h"
 #include "transport/device/hca.h"
-#include "transport/device/peermem.h"
+#include "transport/device/registration_paths.h"
 
 namespace gdr::transport {
 

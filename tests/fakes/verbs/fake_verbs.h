@@ -51,7 +51,6 @@ struct HcaConfig {
   std::optional<uint32_t> ece_options;
   uint32_t ece_vendor = 0x15b3;
   ibv_transport_type transport = IBV_TRANSPORT_IB;
-  uint32_t vendor_id = 0x02c9;
   std::string sysfs_path;        // ibv_device::ibdev_path
   std::string data_direct_path;  // of mlx5's Data Direct function, without /sys; "": there is none
 

@@ -199,7 +199,6 @@ struct Entry {
     attr->node_guid = htobe64(config.guid);
     attr->sys_image_guid = htobe64(config.guid);
     attr->phys_port_cnt = static_cast<uint8_t>(config.ports.size());
-    attr->vendor_id = config.vendor_id;
     attr->max_qp_wr = config.max_work_requests;
     attr->max_cqe = config.max_cq_entries;
     return 0;

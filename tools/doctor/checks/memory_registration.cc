@@ -14,7 +14,7 @@
 #include "tools/doctor/topology.h"
 #include "tools/inspection/rdma_devices.h"
 #include "topology/sources/selection.h"
-#include "transport/device/peermem.h"
+#include "transport/device/registration_paths.h"
 
 namespace gdr::tools::doctor {
 namespace {

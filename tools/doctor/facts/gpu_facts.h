@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "topology/bdf.h"
-#include "transport/device/peermem.h"
+#include "transport/device/registration_paths.h"
 
 namespace gdr::tools::doctor {
 

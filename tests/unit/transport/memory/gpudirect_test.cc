@@ -67,7 +67,6 @@ const FailureCase kFailureCases[] = {
     {"PeermemUnknown",
      [](SystemFacts& facts) {
        facts.module.kind = PeermemKind::kUnknown;
-       facts.module.sysfs_root = "/sys";
      },
      attempt(kPeermem, EFAULT), "no /sys/module", "modprobe nvidia-peermem"},
     {"PeermemLoaded", [](SystemFacts&) {}, attempt(kPeermem, EFAULT), "is loaded and rejected",

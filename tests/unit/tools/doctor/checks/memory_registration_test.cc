@@ -6,11 +6,10 @@ namespace {
 using transport::Peermem;
 using transport::PeermemKind;
 
-const Peermem kPeermemLoaded{PeermemKind::kNvidiaPeermem, "/sys", "module/nvidia_peermem/version",
+const Peermem kPeermemLoaded{PeermemKind::kNvidiaPeermem, "module/nvidia_peermem/version",
                              "570.133.20"};
-const Peermem kPeermemAbsent{PeermemKind::kAbsent, "/sys", "", ""};
-const Peermem kPeermemLegacy{PeermemKind::kNvPeerMem, "/sys", "kernel/mm/memory_peers/nv_mem",
-                             "1.3"};
+const Peermem kPeermemAbsent{PeermemKind::kAbsent, "", ""};
+const Peermem kPeermemLegacy{PeermemKind::kNvPeerMem, "kernel/mm/memory_peers/nv_mem", "1.3"};
 const topology::Bdf kGpu = *topology::Bdf::parse("0000:1a:00.0");
 
 // One GPU with open modules on Linux 6.8 and one HCA with dma-buf and without nvidia-peermem.
