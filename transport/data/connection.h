@@ -1,6 +1,5 @@
 // What a sender and a receiver have in common once they are connected: the link to the peer, the
-// recovery, how completions are read, and how a failure is reported, which is in
-// connection_failure.cc.
+// recovery, how completions are read, and how a failure is reported.
 #pragma once
 
 #include <memory>
