@@ -58,11 +58,11 @@ class CompletionQueues {
   // Whether the data path ends the use of queues that it may have begun before, in time: that takes
   // microseconds unless its thread does not run.
   bool are_left() const {
-    constexpr std::chrono::milliseconds kPatience{20};
+    constexpr std::chrono::milliseconds kLongestUse{20};
     constexpr std::chrono::microseconds kPause{50};
     using Clock = std::chrono::steady_clock;
     const uint32_t use = uses_.load(std::memory_order_seq_cst);
-    const Clock::time_point until = Clock::now() + kPatience;
+    const Clock::time_point until = Clock::now() + kLongestUse;
     while (use % 2 != 0 && uses_.load(std::memory_order_acquire) == use) {
       if (Clock::now() >= until) return false;
       std::this_thread::sleep_for(kPause);
