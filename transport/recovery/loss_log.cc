@@ -177,12 +177,9 @@ void log_return(RecoveryState& state, Pair& pair) {
 std::string state_text(const RecoveryState& state) {
   std::string text;
   for (const Pair& pair : state.pairs) {
-    const PairAgreement& agreement = pair.agreement;
-    if (agreement.usable()) continue;
-    const bool peers = agreement.cause().reason == wire::PairReason::kPeer;
+    if (pair.agreement.usable()) continue;
     text += (text.empty() ? ", lost: " : "; ") + state.io.path_text(pair.index) + " (" +
-            to_string(agreement.cause()) + (peers ? ": " + to_string(agreement.peer().cause) : "") +
-            "), " + awaited_text(state, pair);
+            cause_text(describe_loss(state, pair)) + "), " + awaited_text(state, pair);
   }
   for (uint32_t rail = 0; rail < state.rails.size(); ++rail) {
     if (!state.rails[rail].port_down || !is_used(state, rail)) continue;

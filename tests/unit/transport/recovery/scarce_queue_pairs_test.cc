@@ -409,7 +409,7 @@ TEST_F(LeanConnections, StandbyPairGivesWayDuringTheHandshake_TheConnectionGoesO
       return at_sender ? recovery_of(*sender).state_text() : recovery_of(*receiver).state_text();
     };
     const std::string lack = "the rail was given up for lack of queue pairs";
-    EXPECT_TRUE(poll_until([&] { return contains(text(false), "lost it: " + lack); }))
+    EXPECT_TRUE(poll_until([&] { return contains(text(false), "reports: " + lack); }))
         << stage << text(false);
     EXPECT_TRUE(contains(text(true), " (" + lack)) << stage << text(true);
     sender.reset();
