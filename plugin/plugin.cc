@@ -25,7 +25,7 @@
 #include "topology/live/gpu_links.h"
 #include "topology/live/rail_log.h"
 #include "topology/sources/nccl_xml.h"
-#include "transport/data/outgoing_message.h"
+#include "transport/data/message_cutter.h"
 #include "transport/device/hca_filter.h"
 #include "transport/device/socket_interface.h"
 #include "transport/memory/registrar.h"

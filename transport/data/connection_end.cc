@@ -8,7 +8,7 @@
 
 #include "base/finding.h"
 #include "base/random.h"
-#include "transport/data/outgoing_message.h"
+#include "transport/data/message_cutter.h"
 
 namespace gdr::transport {
 namespace {

@@ -2,7 +2,6 @@
 #include <bit>
 #include <utility>
 
-#include "transport/data/outgoing_message.h"
 #include "transport/data/receive_comm.h"
 #include "transport/data/spread_pairs.h"
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 
@@ -26,9 +27,11 @@ struct Request {
   // are complete, so that taking a request need not clear it.
   bool observed;
   uint64_t first;  // number of the first buffer
-  // Sends: what is sent again where a pair is lost; flushes: what is read.
+  // Sends: what is sent again where a pair is lost, and since when that happens to the same chunk;
+  // flushes: what is read.
   const void* data;
   const MemoryHandle* memory;
+  std::chrono::steady_clock::time_point failing_since;
   // Receives only, the arrays by buffer of the group.
   uint32_t whole;  // the immediate of the first buffer's message if that is one chunk
   std::array<uint16_t, wire::kMaxGroup> chunks_seen;  // chunks that have arrived
@@ -89,5 +92,13 @@ class RequestPool {
   // The first so many of free_ have not been used yet: they are below all that have been.
   uint32_t unused_ = kCount;
 };
+
+// Sends in flight. NCCL has up to 8 steps (NCCL_STEPS) of each of up to 8 operations of a group
+// under way, so that half of them would do; a message may have as many chunks as there are requests
+// (wire::kMaxQps). Each costs a request and entries of a send queue, so that there are no more:
+// isend returns no request when they are in use, and NCCL calls it again.
+inline constexpr int kSendRequests = 128;
+static_assert(kSendRequests >= wire::kMaxQps);
+using SendRequests = RequestPool<kSendRequests>;
 
 }  // namespace gdr::transport

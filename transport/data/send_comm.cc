@@ -1,6 +1,45 @@
 #include "transport/data/send_comm.h"
 
 namespace gdr::transport {
+namespace {
+
+constexpr char kNoUserBuffers[] =
+    "set NCCL_GRAPH_REGISTER=0 and NCCL_LOCAL_REGISTER=0 on all ranks";
+
+// Whether one end uses a user's buffer, and the other one of NCCL's own because it has declined a
+// user's buffer. NCCL may then send and expect messages of other sizes, or over other channels
+// (docs/gpu-memory.md).
+bool is_after_decline(const Send& send, const wire::ClearToSend& slot) {
+  const uint32_t own_flags = (slot.flags & wire::kUsersBuffer) != 0
+                                 ? send.memory.slot_flags->load(std::memory_order_relaxed)
+                                 : (send.memory.is_users() ? slot.flags : 0u);
+  return (own_flags & wire::kAfterDecline) != 0;
+}
+
+// Why a send into the slot is refused; nothing: it is not.
+std::optional<Error> rejection_of(const Send& send, const wire::ClearToSend& slot) {
+  if (send.bytes > slot.bytes) {
+    return Error{Code::kInvalidUsage,
+                 "a send of " + std::to_string(send.bytes) + " bytes with tag " +
+                     std::to_string(slot.tag) + " matches a receive of " +
+                     std::to_string(slot.bytes) +
+                     " bytes. Fix: call the collective with the same count on all ranks; if they "
+                     "do, and register their buffers, " +
+                     kNoUserBuffers};
+  }
+  if (!wire::is_known(slot)) {
+    return Error{Code::kInternal, "the peer's clear-to-send has flags of another version"};
+  }
+  if (!is_after_decline(send, slot)) return {};
+  return Error{
+      Code::kSystem,
+      std::string(send.memory.is_users() ? "the receiver" : "the sender") +
+          " has declined a user's buffer, which its HCA cannot register, and the other end uses "
+          "one: NCCL may exchange wrong data. Fix: " +
+          kNoUserBuffers + "; or see the warning of that end"};
+}
+
+}  // namespace
 
 // Returns the buffer of the group at the head, of which `first` is the first slot and has arrived,
 // that has the tag and is still to be served; none while its clear-to-send has not arrived.
@@ -83,7 +122,8 @@ bool SendComm::send(Send send, int tag, Request** request) {
   const std::optional<uint64_t> buffer = match(first, tag);
   if (!buffer) return progress();
   send.buffer = *buffer;
-  if (!suits(send, slot(*buffer)) && !accepts(send)) [[unlikely]]
+  const bool suits = send.bytes <= slot(*buffer).bytes && wire::is_plain(slot(*buffer));
+  if (!suits && !accepts(send)) [[unlikely]]
     return false;
   connection_.link().count_posted();
   // A message of a group is held back where nothing about it or the connection is special.
@@ -97,8 +137,7 @@ bool SendComm::send(Send send, int tag, Request** request) {
   return true;
 }
 
-// Whether the message may go into its slot, of which suits() does not know. Fails the connection
-// otherwise.
+// Whether the message may go into its slot. Fails the connection otherwise.
 bool SendComm::accepts(const Send& send) {
   const std::optional<Error> rejection = rejection_of(send, slot(send.buffer));
   if (rejection) connection_.fail(rejection->code, rejection->text);

@@ -10,7 +10,7 @@
 
 #include "transport/data/connection.h"
 #include "transport/data/connection_set_up.h"
-#include "transport/data/outgoing_message.h"
+#include "transport/data/message_cutter.h"
 #include "transport/data/request.h"
 #include "transport/data/spread_sends.h"
 #include "transport/memory/memory_handle.h"

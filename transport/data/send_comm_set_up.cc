@@ -2,7 +2,6 @@
 #include <string>
 #include <utility>
 
-#include "transport/data/outgoing_message.h"
 #include "transport/data/send_comm.h"
 
 namespace gdr::transport {
@@ -87,14 +86,7 @@ void SendComm::keep_link(FrameChannel channel, bool direct) {
   connection_.make_recovery(tables_, /*receives=*/0);
   connection_.keep_link(*set_up_, std::move(channel), direct);
   set_up_.reset();
-  const SpreadOwner owner{
-      .comm = this,
-      .tables = &tables_,
-      .requests = &requests_,
-      .sequence_base = sequence_base_,
-      .limits = limits_,
-  };
-  spread_.emplace(owner, SpreadPairs(connection_.rails()));
+  spread_.emplace(connection_, tables_, requests_, limits_);
 }
 
 std::string SendComm::text() const {

@@ -90,7 +90,7 @@ std::optional<uint32_t> SpreadPairs::next_in_turn(size_t path, uint32_t work_req
     const uint32_t i = next < count ? next : next - count;
     next = i + 1;
     const SpreadPair& pair = pairs_[i];
-    if (pair.path != path || !carries_data(pair) || !has_room(pair, 1, work_requests)) continue;
+    if (pair.path != path || !carries_data(pair) || !has_room(pair, work_requests)) continue;
     turn_[path] = next;
     return i;
   }
@@ -114,7 +114,7 @@ std::optional<uint32_t> SpreadPairs::choose_by_load(size_t bytes, uint32_t work_
                                                     Time now) {
   uint64_t paths = 0;
   for (const SpreadPair& pair : pairs_) {
-    if (!carries_data(pair) || !has_room(pair, 1, work_requests)) continue;
+    if (!carries_data(pair) || !has_room(pair, work_requests)) continue;
     paths |= uint64_t{1} << pair.path;
   }
   if (paths == 0) return {};

@@ -117,10 +117,10 @@ class SpreadPairs {
   // where none has room. A standby pair carries chunks only while no active one is usable. now: any
   // value unless choice_needs_time(), here and in push().
   std::optional<uint32_t> choose(size_t bytes, uint32_t work_requests, Time now);
-  // Whether that many chunks fit, of so many work requests each.
+  // Whether that many chunks fit, of so many work requests each; or one of them, on one pair.
   bool has_room(uint32_t chunks, uint32_t work_requests) const;
-  bool has_room(const SpreadPair& pair, uint32_t chunks, uint32_t work_requests) const {
-    return pair.free >= chunks * work_requests && pair.sent.size() + chunks <= kChunks;
+  bool has_room(const SpreadPair& pair, uint32_t work_requests) const {
+    return pair.free >= work_requests && pair.sent.size() < kChunks;
   }
 
   // Reports the paths that are avoided, as they were late again and again: while another one

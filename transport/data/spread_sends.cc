@@ -2,23 +2,48 @@
 
 #include <algorithm>
 #include <array>
+#include <string>
 #include <utility>
 
-namespace gdr::transport {
+#include "transport/recovery/recovery_text.h"
 
-SpreadSends::SpreadSends(const SpreadOwner& owner, SpreadPairs pairs)
-    : SpreadPath(owner.comm->connection().rails()),
-      connection_(owner.comm->connection()),
-      link_(connection_.link()),
-      tables_(*owner.tables),
-      requests_(*owner.requests),
-      recovery_(*connection_.recovery()),
-      sequence_base_(owner.sequence_base),
-      pairs_(std::move(pairs)),
+namespace gdr::transport {
+namespace {
+
+// Why a message is refused that takes more writes than `most`.
+std::string too_large_text(size_t bytes, size_t max_write_bytes, size_t most) {
+  return "a send of " + std::to_string(bytes) + " bytes takes too many writes of " +
+         std::to_string(max_write_bytes) + " bytes, the port's largest message; the limit is " +
+         std::to_string(most) + " writes. Fix: set NCCL_BUFFSIZE lower, or use another HCA";
+}
+
+// Whether the slot is still that of the message, and large enough. The receiver keeps a late write
+// of an older announcement from replacing it (AnnouncementRules); a peer that does not would have
+// the data written into another buffer.
+bool still_fits(const SentChunk& chunk, const wire::ClearToSend& slot, uint64_t sequence) {
+  return load_hca_written(slot.sequence) == sequence && chunk.from + chunk.bytes <= slot.bytes;
+}
+
+FailedWork count_failure(SentChunk* chunk, RailLoad::Time now) {
+  RailLoad::Time& since = chunk->request->failing_since;
+  if (chunk->failures == 0) since = now;
+  return {.failures = ++chunk->failures, .failing_for = now - since};
+}
+
+}  // namespace
+
+SpreadSends::SpreadSends(Connection& connection, RailTables& tables, SendRequests& requests,
+                         const MessageLimits& limits)
+    : SpreadPath(connection.rails()),
+      connection_(connection),
+      link_(connection.link()),
+      tables_(tables),
+      requests_(requests),
+      recovery_(*connection.recovery()),
+      pairs_(connection.rails()),
       active_(pairs_.only_active()),
-      cutter_(tables_, owner.limits, pairs_),
-      whole_at_most_(cutter_.whole_at_most()),
-      lost_(connection_, requests_) {
+      cutter_(limits, pairs_.active_paths(), pairs_.active_pairs(), pairs_.queue_depth()),
+      whole_at_most_(cutter_.whole_at_most()) {
   for (uint32_t i = 0; i < pairs_.size(); ++i) {
     pairs_[i].counters = &recovery_.counters(pairs_[i].queue_pair->rail);
     pairs_[i].acknowledged = &recovery_.arrivals(i).count;
@@ -26,114 +51,136 @@ SpreadSends::SpreadSends(const SpreadOwner& owner, SpreadPairs pairs)
   look_if_quiet(may_be_quiet());
 }
 
+// A pair may be lost half-way, where the HCA refuses a work request; chunks for which there is no
+// room any more then wait with those of that pair.
 bool SpreadSends::send(const Send& send, Request** request) {
   const Time at = now();
   if (recovery_.has_news()) [[unlikely]]
     take_news();
   if (connection_.failed()) return false;
-  if (!lost_.empty()) return true;  // what was lost goes first
-  OutgoingMessage message = cutter_.cut(send);
-  if (cutter_.is_too_large(message)) {
+  if (!waiting_.empty()) return true;  // what was lost goes first
+  const Chunking chunks = cutter_.cut(send.bytes);
+  if (chunks.bytes > cutter_.limits().max_write_bytes) {
     connection_.fail(Code::kInvalidUsage,
                      too_large_text(send.bytes, cutter_.limits().max_write_bytes,
                                     cutter_.most_chunks(send.bytes)));
     return false;
   }
   post_held();  // before room is looked for, as that may lose a pair
-  if (!pairs_.has_room(message.chunks.count, cutter_.work_requests(send.bytes))) return true;
-  *request = message.request = requests_.take();
-  if (*request == nullptr) return true;
-  fill(*request, send, message.chunks.count);
-  post_all(message, at);
-  if (!connection_.failed()) [[likely]]
-    return true;
-  *request = nullptr;
-  return false;
+  const uint32_t each = cutter_.work_requests(send.bytes);
+  if (!pairs_.has_room(chunks.count, each)) return true;
+  Request* const taken = requests_.take();
+  if (taken == nullptr) return true;
+  fill(taken, send, chunks.count);
+  std::optional<uint32_t> lost;
+  for (uint32_t i = 0; i < chunks.count; ++i) {
+    const size_t from = chunks.bytes * i;
+    SentChunk chunk{taken, from, std::min(send.bytes - from, chunks.bytes), each, 0, nullptr};
+    std::optional<uint32_t> index = pairs_.choose(chunk.bytes, each, at);
+    if (!index) index = lost;
+    SpreadPair& pair = pairs_[*index];
+    if (send.parent != nullptr && i < kMaxObservedChunks) report(send, *pair.queue_pair, &chunk);
+    add(chunk, chunks.count, pair, at);
+    post_chain();
+    if (pair.state != PairState::kUsable) lost = index;
+  }
+  if (connection_.failed()) [[unlikely]]
+    return false;
+  *request = taken;
+  return true;
 }
 
 // No time is needed with one active path.
 bool SpreadSends::hold(const Send& send, bool last, Request** request) {
-  *request = nullptr;
-  const uint32_t work_requests = cutter_.work_requests(send.bytes);
-  if (!held_.empty() && !pairs_.has_room(pairs_[held_.pair().index], 1, work_requests)) {
+  const uint32_t each = cutter_.work_requests(send.bytes);
+  std::optional<uint32_t> index;
+  if (chain_.empty()) {
+    index = pairs_.choose(send.bytes, each, Time{});
+  } else if (pairs_.has_room(pairs_[chain_.pair().index], each)) {
+    index = chain_.pair().index;
+  } else {
     post_held();  // the message waits, or takes another pair at its next attempt
-    return true;
   }
-  const std::optional<uint32_t> pair = held_.empty()
-                                           ? pairs_.choose(send.bytes, work_requests, Time{})
-                                           : std::optional(held_.pair().index);
-  if (!pair) return true;
-  *request = requests_.take();
-  if (*request == nullptr) return true;
-  fill(*request, send, 1);
-  OutgoingMessage message = cutter_.keep_whole(send);
-  message.request = *request;
-  void* event = message.parent != nullptr ? report(message, send.bytes, *pair) : nullptr;
-  SpreadPair& carrier = pairs_[*pair];
-  const QueuePair& qp = *carrier.queue_pair;
-  const ChunkEnd end{message.immediate(carrier.epoch), carrier.wr_id(carrier.sent.posted())};
-  pairs_.push(carrier, {*request, 0, send.bytes, work_requests, 0, event}, Time{});
-  const RdmaWrite data = write_of(message, cutter_.slot(message.buffer), 0, send.bytes, qp);
-  held_.add(qp, writes_of(message, data, qp, tables_, connection_.peer()), end);
+  Request* const taken = index ? requests_.take() : nullptr;
+  if (taken == nullptr) return true;
+  fill(taken, send, 1);
+  SpreadPair& pair = pairs_[*index];
+  SentChunk chunk{taken, 0, send.bytes, each, 0, nullptr};
+  if (send.parent != nullptr) report(send, *pair.queue_pair, &chunk);
+  add(chunk, 1, pair, Time{});
   look_if_quiet(false);  // each poll counts for it
-  if (last || held_.full()) post_held();
-  if (!connection_.failed()) [[likely]]
-    return true;
-  *request = nullptr;
-  return false;
+  if (last || chain_.full()) post_held();
+  if (connection_.failed()) [[unlikely]]
+    return false;
+  *request = taken;
+  return true;
+}
+
+// A chunk is one piece of work, even where its end is a write of its own.
+void SpreadSends::report(const Send& send, const QueuePair& qp, SentChunk* chunk) const {
+  const ibv_wr_opcode opcode =
+      chunk->work_requests > 1 ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_WRITE_WITH_IMM;
+  const ObservedWorkRequest work{static_cast<int>(qp.rail), send.buffer, opcode, qp.number,
+                                 chunk->bytes};
+  const WorkRequestObserver& observer = connection_.options().observer;
+  chunk->event = observer.posted(observer.context, send.parent, work);
+}
+
+// Adds a chunk of a message of `count` chunks to those of a pair, and its writes to the chain
+// unless the pair is lost.
+//
+// Where the fabric routes adaptively, the packets of a plain write can take several paths, as the
+// HCA may place them in any order. A write with immediate does not profit: it consumes a receive
+// and completes at the receiver, in order. So the data goes first as a plain write, and its end
+// follows on the same QP as a write with immediate. RC executes requests in order, so that the
+// receiver sees the end only after all of the data (NCCL's net_ib, p2p.cc, splits a message the
+// same way above NCCL_IB_AR_THRESHOLD). The completion has no byte count of the data: the immediate
+// states the message's size, and the end has no bytes. Where it cannot, the end is a write of the
+// size, 8 bytes, to the slot's entry of the receiver's size table.
+void SpreadSends::add(const SentChunk& chunk, uint32_t count, SpreadPair& pair, Time now) {
+  const uint64_t id = pair.wr_id(pair.sent.posted());
+  pairs_.push(pair, chunk, now);
+  if (pair.state != PairState::kUsable) return;
+  const Request& request = *chunk.request;
+  const QueuePair& qp = *pair.queue_pair;
+  const RdmaWrite data = write_of(request, chunk.from, chunk.bytes, slot(request), qp);
+  wire::Immediate immediate{wire::slot_of(request.first), count,
+                            wire::stamp_of(request.first, pair.epoch), false};
+  if (chunk.work_requests == 1) {
+    chain_.add(qp, data, nullptr, wire::encode(immediate), id);
+    return;
+  }
+  RdmaWrite end = data;  // the keys and the address are not used, but valid
+  end.bytes = 0;
+  const std::optional<uint32_t> code =
+      count == 1 ? wire::size_code(chunk.bytes, slot(request).bytes) : std::nullopt;
+  if (code) {
+    immediate.size_is_coded = true;
+    immediate.size_code = *code;
+  } else {
+    uint64_t* size = &tables_->sizes[immediate.slot];
+    *size = request.bytes[0];
+    end = tables_.copy_to_peer(size, 1, connection_.peer(), qp);
+    immediate.size_in_table = true;
+  }
+  chain_.add(qp, data, &end, wire::encode(immediate), id);
 }
 
 // What the HCA refuses of a chain is lost with the pair, as is what it took and has not completed:
 // all of it is recorded.
-void SpreadSends::post_held() {
-  if (held_.empty()) return;
-  const uint32_t pair = held_.pair().index;
-  const int err = held_.post();
-  if (err == 0) [[likely]]
-    return look_if_quiet(may_be_quiet());
-  (void)on_refused(pair, err);
-}
-
-// There was room for all of it. But a pair may be lost half-way, where the HCA refuses a work
-// request; chunks for which there is no room any more then wait with those of that pair.
-void SpreadSends::post_all(const OutgoingMessage& message, Time now) {
-  std::optional<uint32_t> lost;
-  for (uint32_t i = 0; i < message.chunks.count; ++i) {
-    SentChunk chunk = cutter_.chunk_at(message, message.chunks.bytes * i);
-    std::optional<uint32_t> pair = pairs_.choose(chunk.bytes, chunk.work_requests, now);
-    if (!pair) pair = lost;
-    if (message.parent != nullptr && i < kMaxObservedChunks) [[unlikely]]
-      chunk.event = report(message, chunk.bytes, *pair);
-    post_chunk(message, chunk, *pair, now);
-    if (pairs_[*pair].state != PairState::kUsable) lost = pair;
-  }
-}
-
-// A chunk is one piece of work, even where plain writes go ahead of the write that ends it.
-void* SpreadSends::report(const OutgoingMessage& message, size_t bytes, uint32_t pair) {
-  const QueuePair& qp = *pairs_[pair].queue_pair;
-  const ibv_wr_opcode opcode =
-      message.separate_end ? IBV_WR_RDMA_WRITE : IBV_WR_RDMA_WRITE_WITH_IMM;
-  const ObservedWorkRequest work{static_cast<int>(qp.rail), message.buffer, opcode, qp.number,
-                                 bytes};
-  const WorkRequestObserver& observer = connection_.options().observer;
-  return observer.posted(observer.context, message.parent, work);
-}
-
-// Posts a chunk on a pair, or keeps it with the others of the pair where that is lost. What is held
-// has lower numbers and goes first, also where the chunk is one that was lost.
-void SpreadSends::post_chunk(const OutgoingMessage& message, const SentChunk& chunk, uint32_t index,
-                             Time now) {
-  post_held();
-  SpreadPair& pair = pairs_[index];
-  const ChunkEnd end{message.immediate(pair.epoch), pair.wr_id(pair.sent.posted())};
-  pairs_.push(pair, chunk, now);
-  if (pair.state != PairState::kUsable) return;
-  const int err = transport::post_chunk(
-      message, chunk.from, chunk.bytes,
-      {cutter_.slot(message.buffer), *pair.queue_pair, tables_, connection_.peer()}, end);
+void SpreadSends::post_chain() {
+  if (chain_.empty()) return;
+  const uint32_t pair = chain_.pair().index;
+  const int err = chain_.post();
   if (err != 0) [[unlikely]]
-    (void)on_refused(index, err);
+    (void)on_refused(pair, err);
+}
+
+// What is held for a group has lower numbers than what follows, and goes first.
+void SpreadSends::post_held() {
+  if (chain_.empty()) return;
+  post_chain();
+  look_if_quiet(may_be_quiet());
 }
 
 // Chunks that the HCA refuses are among those that were lost with the pair.
@@ -188,15 +235,15 @@ inline void SpreadSends::complete(const SentChunk& chunk) {
 }
 
 bool SpreadSends::progress_fully() {
-  if (!held_.empty() && held_.is_due()) post_held();
+  if (!chain_.empty() && chain_.is_due()) post_held();
   poll();
   if (recovery_.has_news()) [[unlikely]]
     take_news();
-  if (!lost_.empty() && !connection_.failed()) [[unlikely]]
+  if (!waiting_.empty() && !connection_.failed()) [[unlikely]]
     send_again(now());
   const bool alive = !connection_.failed();
-  if (!alive) held_.drop();
-  look_if_quiet(alive && held_.empty() && may_be_quiet());
+  if (!alive) chain_.drop();
+  look_if_quiet(alive && chain_.empty() && may_be_quiet());
   return alive || end_observation();
 }
 
@@ -209,7 +256,7 @@ bool SpreadSends::end_observation() {
       observer.end(sent.take_event(n));
     }
   }
-  for (const SentChunk& chunk : lost_.take_all()) observer.end(chunk.event);
+  for (SentChunk& chunk : waiting_) observer.end(std::exchange(chunk.event, nullptr));
   return false;
 }
 
@@ -293,27 +340,48 @@ void SpreadSends::take_news() {
 // What is held for the pair is recorded as posted: it has not arrived, and goes over another one.
 void SpreadSends::lose(uint32_t index) {
   pairs_.lose(index);
-  if (!held_.empty() && held_.pair().index == index) held_.drop();
+  if (!chain_.empty() && chain_.pair().index == index) chain_.drop();
 }
 
 // Chunks below `arrived` are complete. The others wait for a pair; this one may be the first that
-// is usable again.
+// is usable again. The pair was lost with the first of them, unless something else has failed.
 void SpreadSends::agree(const PairNews& news) {
   SpreadPair& pair = pairs_[news.pair];
+  SentChunks& sent = pair.sent;
   if (pair.state == PairState::kUsable) lose(news.pair);
-  if (!lost_.check_arrived(pair.sent, news.arrived)) return;
-  while (pair.sent.acknowledged() < news.arrived) complete(pair.sent.pop());
+  const Status plausible = check_arrived({sent.acknowledged(), sent.posted()}, news.arrived);
+  if (!plausible) return connection_.fail(plausible.error().code, plausible.error().text);
+  while (sent.acknowledged() < news.arrived) complete(sent.pop());
   pair.state = PairState::kDown;
-  lost_.take_over(pair, pairs_.load().size());
+  const bool has_lost = !sent.empty();
+  FailedWork failed;
+  for (bool is_first = true; !sent.empty(); is_first = false) {
+    SentChunk chunk = sent.pop();
+    if (is_first) failed = count_failure(&chunk, now());
+    waiting_.push_back(chunk);
+  }
+  if (fails_over_every_path(failed, pairs_.load().size(), connection_.options())) {
+    return connection_.fail(Code::kRemote,
+                            work_fails_text("a chunk", failed, recovery_.lost_pair(news.pair)));
+  }
+  recovery_.finish(news.pair, has_lost);
 }
 
 void SpreadSends::send_again(Time now) {
-  lost_.send_again([&](const SentChunk& chunk) {
-    const OutgoingMessage message = cutter_.message_of(*chunk.request);
+  std::erase_if(waiting_, [&](const SentChunk& chunk) {
+    if (connection_.failed()) return false;
     const std::optional<uint32_t> to = pairs_.choose(chunk.bytes, chunk.work_requests, now);
-    const uint64_t sequence = sequence_base_ + message.buffer;
-    if (!to || !lost_.still_fits(cutter_.slot(message.buffer), sequence, chunk)) return false;
-    post_chunk(message, chunk, *to, now);
+    if (!to) return false;
+    const uint64_t sequence = connection_.end().sequence_base + chunk.request->first;
+    if (!still_fits(chunk, slot(*chunk.request), sequence)) {
+      connection_.fail(Code::kInternal,
+                       "the peer's clear-to-send was replaced or made smaller before all of its "
+                       "message was sent");
+      return false;
+    }
+    post_held();
+    add(chunk, cutter_.cut(chunk.request->bytes[0]).count, pairs_[*to], now);
+    post_chain();
     return true;
   });
 }

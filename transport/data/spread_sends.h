@@ -1,35 +1,39 @@
 // The sends of a connection: each chunk goes over the pair that is best for it, and what a pair
-// that is lost still had to carry goes over others (LostChunks).
+// that is lost still had to carry goes over others.
 #pragma once
 
 #include <cstdint>
 #include <optional>
+#include <vector>
 
-#include "transport/data/chunk_write.h"
+#include "transport/data/chunk_chain.h"
 #include "transport/data/connection.h"
-#include "transport/data/held_writes.h"
-#include "transport/data/lost_chunks.h"
 #include "transport/data/message_cutter.h"
-#include "transport/data/outgoing_message.h"
+#include "transport/data/request.h"
 #include "transport/data/spread_pairs.h"
 #include "transport/data/spread_path.h"
+#include "transport/memory/memory_handle.h"
 #include "transport/pairs/rail_tables.h"
 #include "transport/recovery/recovery_rules.h"
 
 namespace gdr::transport {
 
-// What SendComm shares with its SpreadSends. All of it outlives them.
-struct SpreadOwner {
-  Comm* comm;
-  RailTables* tables;
-  SendRequests* requests;
-  uint64_t sequence_base;  // wire::EndPoint's
-  MessageLimits limits;
+// What isend was called with and found.
+struct Send {
+  size_t bytes;
+  const void* data;
+  uint64_t buffer;  // number of the receiver's buffer
+  const MemoryHandle& memory;
+  void* parent;  // what is reported to the observer as its origin; null: nothing is
 };
 
 // A healthy connection allocates nothing, takes no lock and makes no system call but for the
 // clock's, which needs none on Linux. Where only one path is active and others stand by, as with
 // most connections of a server of several HCAs, it does not look at the clock either.
+//
+// Exactly once: a pair that fails is not used before both ends have moved its QP to ERROR and the
+// receiver has stated how many chunks arrived over it (PairNews::kAgreed). Those are complete, and
+// only the others are posted again. docs/wire-protocol.md has the rules.
 class SpreadSends final : public SpreadPath {
  public:
   // The chunks of a message that are reported to an observer: its first ones. NCCL's net_ib starts
@@ -37,7 +41,9 @@ class SpreadSends final : public SpreadPath {
   // NCCL's example has an array for them (MAX_EVENTS_PER_REQ), whose end it does not check.
   static constexpr uint32_t kMaxObservedChunks = 8;
 
-  SpreadSends(const SpreadOwner& owner, SpreadPairs pairs);
+  // All outlive it.
+  SpreadSends(Connection& connection, RailTables& tables, SendRequests& requests,
+              const MessageLimits& limits);
   ~SpreadSends() { end_observation(); }
 
   // Sends a message whose clear-to-send has arrived. Returns false when the connection has failed.
@@ -62,8 +68,6 @@ class SpreadSends final : public SpreadPath {
   // in all else; where its pair is lost, so is the message, and goes again over another pair. last:
   // nothing of the group is still to come, and what is held is posted.
   bool hold(const Send& send, bool last, Request** request);
-  // Posts what is held, if anything.
-  void post_held();
   // Reads completions and does what follows from them. Returns false when the connection has
   // failed.
   [[gnu::noinline]] bool progress();
@@ -74,19 +78,22 @@ class SpreadSends final : public SpreadPath {
   using Time = RailLoad::Time;
 
   Time now() const { return connection_.options().now(); }
+  const wire::ClearToSend& slot(const Request& request) const {
+    return tables_->ring[wire::slot_of(request.first)];
+  }
 
   // ---- sending
-  [[gnu::always_inline]] static void fill(Request* request, const Send& send, uint32_t chunks);
-  void post_all(const OutgoingMessage& message, Time now);
-  void post_chunk(const OutgoingMessage& message, const SentChunk& chunk, uint32_t pair, Time now);
+  void add(const SentChunk& chunk, uint32_t count, SpreadPair& pair, Time now);
+  void post_chain();
+  void post_held();
   [[gnu::cold]] bool on_refused(uint32_t pair, int err);
-  [[gnu::cold]] void* report(const OutgoingMessage& message, size_t bytes, uint32_t pair);
+  [[gnu::cold]] void report(const Send& send, const QueuePair& qp, SentChunk* chunk) const;
 
   // ---- completions
   // progress() on all rails. Also takes the news of the recovery, and posts what waits for room.
   [[gnu::noinline]] bool progress_fully();
   [[gnu::noinline]] bool take(const ibv_wc* completions, int count);
-  bool may_be_quiet() const { return pairs_.only_active_path_in_use() && lost_.empty(); }
+  bool may_be_quiet() const { return pairs_.only_active_path_in_use() && waiting_.empty(); }
   void look_if_quiet(bool may_be);
   void poll();
   bool on_success(const WorkId& id, Time now);  // false: the connection has failed
@@ -105,17 +112,16 @@ class SpreadSends final : public SpreadPath {
   RailTables& tables_;
   SendRequests& requests_;
   Recovery& recovery_;
-  const uint64_t sequence_base_;
   SpreadPairs pairs_;
   SpreadPair* const active_;  // the only one; null where there are several
   const MessageCutter cutter_;
-  const size_t whole_at_most_;  // MessageCutter::whole_at_most()
-  size_t whole_below_ = 0;      // see sends_whole(); 0: it takes none
-  HeldWrites held_;             // of the group that is being sent
-  LostChunks lost_;
+  const size_t whole_at_most_;      // MessageCutter::whole_at_most()
+  size_t whole_below_ = 0;          // see sends_whole(); 0: it takes none
+  ChunkChain chain_;                // of the group that is being sent, or of the next chunk
+  std::vector<SentChunk> waiting_;  // that did not arrive over pairs that were lost
 };
 
-inline void SpreadSends::fill(Request* request, const Send& send, uint32_t chunks) {
+[[gnu::always_inline]] inline void fill(Request* request, const Send& send, uint32_t chunks) {
   request->pending = static_cast<uint16_t>(chunks);
   request->bytes[0] = send.bytes;
   request->first = send.buffer;
@@ -123,19 +129,26 @@ inline void SpreadSends::fill(Request* request, const Send& send, uint32_t chunk
   request->memory = &send.memory;
 }
 
+// The write of `bytes` bytes at offset `from` of a message into the buffer that `to` announces.
+[[gnu::always_inline]] inline RdmaWrite write_of(const Request& request, size_t from, size_t bytes,
+                                                 const wire::ClearToSend& to,
+                                                 const QueuePair& pair) {
+  return RdmaWrite{
+      .source = reinterpret_cast<uint64_t>(request.data) + from,
+      .bytes = static_cast<uint32_t>(bytes),
+      .lkey = request.memory->keys[pair.rail].lkey,
+      .target = to.address + from,
+      .rkey = to.rkey[pair.peer_rail],
+      .cpu_readable = request.memory->host,
+  };
+}
+
 // The request is its own record, and the pair keeps the order in which requests were posted.
 inline bool SpreadSends::send_whole(const Send& send, const wire::ClearToSend& to, SpreadPair& pair,
                                     Request* taken) {
   fill(taken, send, 1);
   const QueuePair& qp = *pair.queue_pair;
-  const RdmaWrite write{
-      .source = reinterpret_cast<uint64_t>(send.data),
-      .bytes = static_cast<uint32_t>(send.bytes),
-      .lkey = send.memory.keys[qp.rail].lkey,
-      .target = to.address,
-      .rkey = to.rkey[qp.peer_rail],
-      .cpu_readable = send.memory.host,
-  };
+  const RdmaWrite write = write_of(*taken, 0, send.bytes, to, qp);
   const uint32_t immediate =
       wire::encode({wire::slot_of(send.buffer), 1, wire::stamp_of(send.buffer), false}) |
       pair.stamp;

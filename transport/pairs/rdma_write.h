@@ -65,20 +65,16 @@ inline int post(const QueuePair& pair, ibv_send_wr* first) {
 }
 
 // Posts a write that consumes one of the peer's receives and shows it `immediate`, so that the peer
-// learns of the data without polling memory. Its completion here carries wr_id. `before`, if any,
-// is posted ahead of it, at the price of one doorbell for both. Returns an errno value; 0 is
-// success.
+// learns of the data without polling memory. Its completion here carries wr_id. Returns an errno
+// value; 0 is success.
 [[gnu::always_inline]] inline int write_with_immediate(const QueuePair& pair,
                                                        const RdmaWrite& write, uint32_t immediate,
-                                                       uint64_t wr_id,
-                                                       WriteRequest* before = nullptr) {
+                                                       uint64_t wr_id) {
   WriteRequest request(pair, write);
   ibv_send_wr& wr = request.wr();
   wr.wr_id = wr_id;
   make_signalled_end(&wr, immediate);
-  if (before == nullptr) return post(pair, &wr);
-  before->wr().next = &wr;
-  return post(pair, &before->wr());
+  return post(pair, &wr);
 }
 
 }  // namespace gdr::transport

@@ -1,5 +1,5 @@
 // Groups on a connection with a standby rail: what of theirs is not chained, and what becomes of a
-// chain whose pair is lost. held_writes_test.cc has what holds without a standby rail, too; the
+// chain whose pair is lost. chunk_chain_test.cc has what holds without a standby rail, too; the
 // fuzz target `standby` shows that all messages arrive, whenever a pair is lost or a post refused.
 #include "tests/unit/transport/data/held_groups.h"
 #include "tests/unit/transport/recording_observer.h"

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "transport/data/outgoing_message.h"
+#include "transport/data/message_cutter.h"
 #include "transport/pairs/rail_load.h"
 
 namespace gdr::transport {

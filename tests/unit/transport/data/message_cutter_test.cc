@@ -1,4 +1,4 @@
-#include "transport/data/outgoing_message.h"
+#include "transport/data/message_cutter.h"
 
 #include <gtest/gtest.h>
 
@@ -75,17 +75,16 @@ TEST(ChunksForRails, BytesPathsSplitAndPort_DecideCountAndSize) {
   }
 }
 
-TEST(WholeForRails, AnyConnection_IsTheLargestMessageThatIsOneChunk) {
+TEST(MessageCutter, AnyConnection_WholeAtMostIsTheLargestMessageThatIsOneChunk) {
   for (uint32_t paths : {1u, 2u, 8u}) {
-    for (uint32_t least : {1u, 2u, 8u}) {
+    for (uint32_t pairs : {1u, 2u, 8u}) {
       for (size_t max_write : {4 * kKib, kMib, kUnlimited}) {
-        const size_t whole = whole_for_rails(paths, least, max_write);
-        const auto count = [&](size_t bytes) {
-          return chunks_for_rails(bytes, paths, least, max_write).count;
-        };
-        EXPECT_EQ(count(whole), 1u) << paths << " " << least << " " << max_write;
+        const MessageCutter cutter({.max_write_bytes = max_write, .split_data_on_qps = true}, paths,
+                                   pairs, 247);
+        const size_t whole = cutter.whole_at_most();
+        EXPECT_EQ(cutter.cut(whole).count, 1u) << paths << " " << pairs << " " << max_write;
         if (whole < kUnlimited) {
-          EXPECT_GT(count(whole + 1), 1u);
+          EXPECT_GT(cutter.cut(whole + 1).count, 1u);
         }
       }
     }
@@ -104,23 +103,6 @@ TEST(ChunksForRails, AnySize_CoversTheMessageInWholeLines) {
       }
     }
   }
-}
-
-TEST(OutgoingMessage, Immediate_NamesSlotChunksAndGeneration) {
-  OutgoingMessage message{.request = nullptr,
-                          .memory = nullptr,
-                          .buffer = 3 * wire::kSlots + 5,
-                          .source = 0,
-                          .bytes = 10000,
-                          .chunks = chunks_for_pairs(10000, 4),
-                          .separate_end = true,
-                          .parent = nullptr};
-  wire::Immediate immediate = wire::decode(message.immediate());
-  EXPECT_EQ(immediate.slot, 5u);
-  EXPECT_EQ(immediate.chunks, 4u);
-  EXPECT_EQ(immediate.stamp, 3u);
-  EXPECT_TRUE(immediate.size_in_table);
-  EXPECT_EQ(wire::decode(message.immediate(17)).stamp, 3u | 1 << 5) << "the epoch, modulo 16";
 }
 
 }  // namespace

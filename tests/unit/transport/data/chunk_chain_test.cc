@@ -1,5 +1,5 @@
 // How the sends of a grouped receive are gathered into one chain.
-#include "transport/data/held_writes.h"
+#include "transport/data/chunk_chain.h"
 
 #include "tests/unit/transport/data/held_groups.h"
 
@@ -164,7 +164,7 @@ TEST(HeldGroups, Close_WhatIsHeldIsNotPosted) {
 }
 
 // Nothing recovers.
-TEST(HeldWrites, PostFailsInTheMiddleOfAChain_FailsTheConnection) {
+TEST(ChunkChain, PostFailsInTheMiddleOfAChain_FailsTheConnection) {
   GroupedMessages<CommPair> test;
   ASSERT_NE(test.irecv(8), nullptr);
   test.isend_up_to(7);

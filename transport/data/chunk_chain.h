@@ -1,11 +1,10 @@
-// The writes of a group's messages that wait for the group's others, to be posted together.
+// The writes of chunks that are posted together.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <optional>
 
-#include "transport/data/chunk_write.h"
 #include "transport/pairs/queue_pair.h"
 #include "transport/pairs/rdma_write.h"
 
@@ -13,26 +12,30 @@ namespace gdr::transport {
 
 // A grouped receive is served by as many sends. Posted one by one, each rings a doorbell and is
 // signalled. Here they become one chain on one QP, with one doorbell and one completion: RC
-// completes requests in order, so that the completion of the last one stands for all.
+// completes requests in order, so that the completion of the last one stands for all. Other chunks
+// are a chain each.
 //
-// The chain goes out with the last message of the group. An incomplete one goes out at the second
-// poll since its last message, so that nothing that is held back waits for another message; why at
-// the second one follows from how NCCL's proxy calls isend and test (docs/adr/0009).
-class HeldWrites {
+// The chain of a group goes out with the last message of the group. An incomplete one goes out at
+// the second poll since its last message, so that nothing that is held back waits for another
+// message; why at the second one follows from how NCCL's proxy calls isend and test
+// (docs/adr/0009).
+class ChunkChain {
  public:
   bool empty() const { return end_ == nullptr; }
-  // The QP of those that are held; not empty().
+  // The QP of the chain; not empty().
   const QueuePair& pair() const { return *pair_; }
 
-  // Whether there is no room for one more message. There is room for a whole group, unless the peer
+  // Whether there is no room for one more chunk. There is room for a whole group, unless the peer
   // changes the number of a group's buffers while it is served.
   bool full() const { return count_ + kMostWritesEach > kMostWrites; }
 
-  // Adds a message of one chunk; not full(). The first one chooses the QP.
-  void add(const QueuePair& pair, const ChunkWrites& writes, ChunkEnd end);
+  // Adds the write of a chunk's data, and that of its separate end unless that is null; not full().
+  // The last one carries the immediate. The first chunk chooses the QP.
+  void add(const QueuePair& pair, const RdmaWrite& data, const RdmaWrite* separate_end,
+           uint32_t immediate, uint64_t wr_id);
   // Counts a poll of the comm. Returns whether the chain has waited long enough.
   bool is_due() { return ++polls_ >= kPolls; }
-  // Posts the chain. Returns an errno value; 0 is success.
+  // Posts the chain, which then is empty. Returns an errno value; 0 is success.
   int post();
   void drop() { end_ = nullptr; }
 
@@ -45,8 +48,8 @@ class HeldWrites {
 
   std::array<std::optional<WriteRequest>, kMostWrites> writes_;
   int count_ = 0;
-  int polls_ = 0;               // of the comm, since the last message
-  ibv_send_wr* end_ = nullptr;  // of the last message; null: nothing is held
+  int polls_ = 0;               // of the comm, since the last chunk
+  ibv_send_wr* end_ = nullptr;  // of the last chunk; null: the chain is empty
   const QueuePair* pair_ = nullptr;
 };
 
