@@ -1,4 +1,4 @@
-#include "transport/watch/hca_events.h"
+// What follows from the asynchronous events of HCAs.
 
 #include <algorithm>
 #include <cerrno>
@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "drivers/verbs/wc_text.h"
+#include "transport/watch/watcher.h"
 
 namespace gdr::transport {
 namespace {
@@ -44,24 +45,26 @@ bool concerns_port(ibv_event_type type) {
 
 // Of an HCA that was removed kernels report the end by an event, by an error of the descriptor, or
 // by both.
-bool HcaEvents::read(const HcaContext& hca, bool has_ended) {
+bool Watcher::read_event(const HcaContext& hca, bool has_ended) {
   ibv_async_event event{};
   errno = 0;
   if (hca.api().get_async_event(hca.context(), &event) != 0) {
     const int err = errno;
     if (!has_ended && (err == 0 || err == EAGAIN || err == EINTR)) return true;
     event.event_type = IBV_EVENT_DEVICE_FATAL;
-    take(hca, event, " does not report events any more (errno " + std::to_string(err) + ")");
+    take_event(hca, event, " does not report events any more (errno " + std::to_string(err) + ")");
     return false;
   }
   // On every path: ibv_destroy_qp waits until the events of its QP are acknowledged.
   auto acknowledge = [&hca](ibv_async_event* taken) { hca.api().ack_async_event(taken); };
   const std::unique_ptr<ibv_async_event, decltype(acknowledge)> acknowledged(&event, acknowledge);
-  take(hca, event, std::string(" reports \"") + hca.api().event_type_str(event.event_type) + "\"");
+  take_event(hca, event,
+             std::string(" reports \"") + hca.api().event_type_str(event.event_type) + "\"");
   return true;
 }
 
-void HcaEvents::take(const HcaContext& hca, const ibv_async_event& event, const std::string& what) {
+void Watcher::take_event(const HcaContext& hca, const ibv_async_event& event,
+                         const std::string& what) {
   hca.on_event(event.event_type);
   std::string text = hca.name();
   if (concerns_port(event.event_type)) text += ":" + std::to_string(event.element.port_num);
@@ -76,8 +79,8 @@ void HcaEvents::take(const HcaContext& hca, const ibv_async_event& event, const 
 }
 
 // Connections that recover report what they lose themselves.
-void HcaEvents::take_fatal(const HcaContext& hca, const ibv_async_event& event,
-                           const std::string& text) {
+void Watcher::take_fatal(const HcaContext& hca, const ibv_async_event& event,
+                         const std::string& text) {
   std::vector<std::shared_ptr<PeerLink>> concerned;
   size_t recovering = 0;
   for (const WatchedLink& watched : links_.with(source_of(event, hca))) {
@@ -94,8 +97,8 @@ void HcaEvents::take_fatal(const HcaContext& hca, const ibv_async_event& event,
   }
   const std::string cause = hca.name() + " event " + std::to_string(event.event_type);
   const std::string hint = verbs::event_hint(event.event_type);
-  failures_.fatal_event({cause, text, hint, concerned.size(), fails_}, Clock::now());
-  if (!fails_) return;
+  failures_.fatal_event({cause, text, hint, concerned.size(), events_fail_}, Clock::now());
+  if (!events_fail_) return;
   for (const auto& link : concerned) {
     link->fail_link(Error{Code::kSystem, link->description() + ": " + text + ". " + hint}, true);
   }
@@ -103,8 +106,8 @@ void HcaEvents::take_fatal(const HcaContext& hca, const ibv_async_event& event,
 
 // The port is not lost to connections whose last one it is: the HCA's retries may outlast the
 // interruption.
-void HcaEvents::take_port(const HcaContext& hca, const ibv_async_event& event,
-                          const std::string& text) {
+void Watcher::take_port(const HcaContext& hca, const ibv_async_event& event,
+                        const std::string& text) {
   const int port = event.element.port_num;
   PortDown down{hca.name() + ":" + std::to_string(port), text};
   const std::vector<WatchedLink> users = links_.with({hca.context(), port});

@@ -48,7 +48,7 @@ Watcher::Watcher(UniqueFd epoll, UniqueFd wake, ListeningSocket reopen,
       wake_(std::move(wake)),
       watchdog_(watchdog),
       reopen_port_(std::move(reopen)),
-      events_(links_, failures_, events_fail) {
+      events_fail_(events_fail) {
   // EPOLLET: connections that cannot be accepted would wake the thread all the time.
   if (reopen_port_.fd() >= 0) watch_fd(reopen_port_.fd(), EPOLLIN | EPOLLET);
   // The thread inherits the mask: the application's signals must be delivered to its own threads.
@@ -188,7 +188,7 @@ void Watcher::on_ready(int fd, bool has_ended) {
     std::lock_guard lock(mutex_);
     if (auto it = hcas_.find(fd); it != hcas_.end()) hca = it->second;
   }
-  if (hca != nullptr && !events_.read(*hca, has_ended)) leave_fd(fd);
+  if (hca != nullptr && !read_event(*hca, has_ended)) leave_fd(fd);
   if (link != nullptr && !link->on_readable(Clock::now())) {
     next_deadline_ = std::min(next_deadline_, link->deadline());
     // The socket has ended. It stays open: its link is found by its number, which must not be

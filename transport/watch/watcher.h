@@ -27,10 +27,8 @@
 #include "transport/pairs/unreachable_paths.h"
 #include "transport/recovery/blocking_calls.h"
 #include "transport/recovery/recovery.h"
-#include "transport/watch/hca_events.h"
 #include "transport/watch/process_counters.h"
 #include "transport/watch/rail_log.h"
-#include "transport/watch/recovery_runner.h"
 #include "transport/watch/room_maker.h"
 #include "transport/watch/watched_links.h"
 
@@ -98,6 +96,13 @@ class Watcher {
   void leave_fd(int fd);
   void wake_up();
   void tick(Clock::time_point now);
+  // In hca_events.cc: hand each asynchronous event of an HCA to the connections that it concerns,
+  // and log it. has_ended: of its descriptor. The first one reads an event, if there is one, and
+  // returns false once the HCA reports nothing any more.
+  bool read_event(const HcaContext& hca, bool has_ended);
+  void take_event(const HcaContext& hca, const ibv_async_event& event, const std::string& what);
+  void take_fatal(const HcaContext& hca, const ibv_async_event& event, const std::string& text);
+  void take_port(const HcaContext& hca, const ibv_async_event& event, const std::string& text);
 
   const UniqueFd epoll_;
   const UniqueFd wake_;  // an eventfd; readable: something is due, or the thread is to stop
@@ -119,7 +124,7 @@ class Watcher {
   Clock::time_point next_tick_{};
   Clock::time_point next_deadline_ = Clock::time_point::max();
   ReopenPort reopen_port_;
-  HcaEvents events_;
+  const bool events_fail_;
   // Threads of their own, which end before all above that they use.
   BlockingCalls caller_{"gdr-caller"};
   RecoveryRunner recoveries_{links_};
