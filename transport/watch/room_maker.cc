@@ -22,60 +22,48 @@ constexpr std::chrono::milliseconds kRoomPause{10};
 constexpr int kMostRooms = 16;
 constexpr size_t kBytesOfRoom = size_t{64} << 10;
 
-}  // namespace
-
-// hca: null for any. kAwaited: pairs were given up, and none could be destroyed in time.
-Room RoomMaker::gives_way(const HcaContext* hca, bool if_busy, Clock::time_point deadline) {
-  Room best = Room::kNone;
-  for (const auto& recovery : links_.recoveries()) {
-    if (if_busy && Clock::now() >= deadline) break;
-    const Clock::time_point until = std::min(deadline, Clock::now() + kRoomPatienceOfOne);
-    Room room = recovery->standby().give_way(hca, if_busy);
-    while (room == Room::kAwaited && Clock::now() < until) {
-      std::this_thread::sleep_for(kRoomPause);
-      room = recovery->standby().give_way(hca, if_busy);
-    }
-    if (room == Room::kMade) return room;
-    if (room == Room::kAwaited) best = room;
-  }
-  return best;
-}
-
-// Of a handshake that is in another thread's call, which has given nothing up, for a short time.
-Room RoomMaker::handshake_gives_way(const HcaContext* hca, bool waits) {
-  if (handshakes_ == nullptr) return Room::kNone;
-  const Clock::time_point until = Clock::now() + kRoomPatienceOfOne;
+// Asks again while a pair that was given up has yet to be destroyed, until that time.
+template <class Ask>
+Room await(Ask ask, Clock::time_point until) {
   for (;;) {
-    const Room room = handshakes_(hca);
-    if (room != Room::kAwaited) return room;
-    if (!waits || Clock::now() >= until) return Room::kNone;
+    const Room room = ask();
+    if (room != Room::kAwaited || Clock::now() >= until) return room;
     std::this_thread::sleep_for(kRoomPause);
   }
 }
 
-RoomOn RoomMaker::make_room(const HcaContext& hca, const std::string& lack, bool waits,
-                            bool elsewhere) {
+}  // namespace
+
+// kAwaited: a pair was given up, and none could be destroyed in time.
+Room RoomMaker::gives_way(const HcaContext* hca, bool if_busy) {
   const Clock::time_point deadline = Clock::now() + kRoomPatience;
-  RoomOn made = RoomOn::kNone;
-  bool given_up = false;
-  const auto ask = [&](const HcaContext* of, bool if_busy, RoomOn there) {
-    if (made != RoomOn::kNone) return;
-    Room room = gives_way(of, if_busy, deadline);
-    if (room == Room::kNone && !if_busy) room = handshake_gives_way(of, waits);
-    if (room == Room::kMade) made = there;
-    given_up = given_up || room != Room::kNone;
-  };
-  for (bool if_busy : {false, true}) {
-    if (if_busy && !waits) break;
-    ask(&hca, if_busy, RoomOn::kSameHca);
-    if (elsewhere) ask(nullptr, if_busy, RoomOn::kOtherHca);
+  Room best = Room::kNone;
+  for (const auto& recovery : links_.recoveries()) {
+    if (if_busy && Clock::now() >= deadline) break;
+    const Room room = await([&] { return recovery->standby().give_way(hca, if_busy); },
+                            std::min(deadline, Clock::now() + kRoomPatienceOfOne));
+    if (room == Room::kMade) return room;
+    best = std::max(best, room);
   }
-  if (!given_up) return made;
+  return best;
+}
+
+// A handshake that is in another thread's call has given nothing up, and is waited for all the
+// same.
+bool RoomMaker::make_room(const HcaContext* hca, const std::string& lack, bool waits) {
+  Room room = gives_way(hca, /*if_busy=*/false);
+  if (room == Room::kNone) {
+    const Clock::duration patience = waits ? kRoomPatienceOfOne : Clock::duration::zero();
+    const Room made = await([&] { return handshakes_(hca); }, Clock::now() + patience);
+    if (made == Room::kMade) room = made;
+  }
+  if (waits && room != Room::kMade) room = std::max(room, gives_way(hca, /*if_busy=*/true));
+  if (room == Room::kNone) return false;
   TextAndFix parts = split_fix(lack);
   if (parts.fix.empty()) parts.fix = "raise what has run out, or set GDR_NCCL_STANDBY_RAILS=0";
   parts.text += ". Standby rails give way: the connections concerned have no failover any more";
-  failures_.warn_once("room: " + hca.name(), to_string(parts));
-  return made;
+  failures_.warn_once("room: " + (hca == nullptr ? "" : hca->name()), to_string(parts));
+  return room == Room::kMade;
 }
 
 // Pages that nobody has used count as all others do once they are registered. What is lacking for
@@ -107,17 +95,18 @@ bool RoomRequests::is_lack(int err) { return err == EINVAL || is_shared_lack(err
 // another HCA has given way in vain, something else is lacking.
 bool RoomRequests::make_room(const Device& device, const Error& lack, bool waits) {
   if (!is_shared_lack(lack.sys_errno) || requests_++ >= kMostRooms) return false;
-  const bool elsewhere = lack.sys_errno == ENOMEM && lack.text != lacked_elsewhere_;
-  const RoomOn made = room_.make_room(*device.hca, lack.text, waits, elsewhere);
-  if (made == RoomOn::kOtherHca) lacked_elsewhere_ = lack.text;
-  return made != RoomOn::kNone;
+  if (room_.make_room(device.hca.get(), lack.text, waits)) return true;
+  if (lack.sys_errno != ENOMEM || lack.text == lacked_elsewhere_) return false;
+  lacked_elsewhere_ = lack.text;
+  return room_.make_room(nullptr, lack.text, waits);
 }
 
 // A buffer may take the place of several on standby rails.
 bool RoomRequests::make_room_to_register(const HcaContext& hca, const Error& lack, size_t bytes,
                                          size_t n) const {
   if (lack.sys_errno != ENOMEM || n >= kMostRooms + bytes / kBytesOfRoom) return false;
-  return room_.make_room(hca, lack.text, /*waits=*/true, /*elsewhere=*/true) != RoomOn::kNone;
+  return room_.make_room(&hca, lack.text, /*waits=*/true) ||
+         room_.make_room(nullptr, lack.text, /*waits=*/true);
 }
 
 }  // namespace gdr::transport

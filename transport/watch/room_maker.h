@@ -15,9 +15,6 @@
 
 namespace gdr::transport {
 
-// Where a queue pair was destroyed.
-enum class RoomOn : uint8_t { kNone, kSameHca, kOtherHca };
-
 // Thread-safe.
 class RoomMaker {
  public:
@@ -30,24 +27,21 @@ class RoomMaker {
     handshakes_ = std::move(give_way);
   }
 
-  // Has a connection destroy the QP of a standby pair, which is on that HCA or else, if elsewhere,
-  // on any, since something that another connection needs could not be created: `lack`, for a
-  // warning. Waits for a second at most where the connections are busy.
-  RoomOn make_room(const HcaContext& hca, const std::string& lack, bool waits, bool elsewhere);
+  // Has a connection destroy the QP of a standby pair on that HCA, or on any (null), since
+  // something that another connection needs could not be created: `lack`, for a warning. Waits for
+  // a second or two where the connections are busy. Returns whether one was destroyed.
+  bool make_room(const HcaContext* hca, const std::string& lack, bool waits);
   // Checks that the process may lock options.spare_memory beside what connections with standby
   // rails take, by a registration, at the first call, after as many connections as the options have
   // it, and again at the next after it has failed. The error is ENOMEM.
   Status check_spare_memory(const HcaContext& hca, const ConnectionOptions& options);
 
  private:
-  using Clock = PeerLink::Clock;
-
-  Room gives_way(const HcaContext* hca, bool if_busy, Clock::time_point deadline);
-  Room handshake_gives_way(const HcaContext* hca, bool waits);
+  Room gives_way(const HcaContext* hca, bool if_busy);
 
   const WatchedLinks& links_;
   FailureLog& failures_;
-  std::function<Room(const HcaContext* hca)> handshakes_ = nullptr;
+  std::function<Room(const HcaContext* hca)> handshakes_ = [](auto) { return Room::kNone; };
   std::atomic<int> memory_suffices_{0};  // for so many connections; for an estimate
 };
 
@@ -75,7 +69,7 @@ class RoomRequests {
  private:
   RoomMaker& room_;
   int requests_ = 0;
-  std::string lacked_elsewhere_;  // text of the lack for which another HCA's pair gave way at last
+  std::string lacked_elsewhere_;  // text of the lack for which other HCAs were asked at last
 };
 
 }  // namespace gdr::transport
