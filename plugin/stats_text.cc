@@ -13,12 +13,9 @@ using transport::RailName;
 using transport::RailSums;
 using transport::RegistrationCounts;
 using transport::RegistrationPath;
-using transport::Retry;
 
 constexpr auto kDirections = {std::pair{DataDirection::kSent, "sent"},
                               std::pair{DataDirection::kReceived, "received"}};
-constexpr auto kRetries = {std::pair{Retry::kConnect, "connect"},
-                           std::pair{Retry::kQueuePair, "queue_pair"}};
 // The values of GDR_NCCL_GPU_MEMORY.
 constexpr auto kGpuPaths = {std::pair{RegistrationPath::kDmaBuf, "dmabuf"},
                             std::pair{RegistrationPath::kPeermem, "peermem"}};
@@ -107,12 +104,6 @@ void add_registrations(const transport::TransportStats& stats, StatsPage* page) 
 }
 
 void add_events(const transport::ProcessSums& sums, StatsPage* page) {
-  page->begin("nccl_gdr_retries_total", "counter",
-              "Attempts after the first while connections were set up: of the handshake's TCP "
-              "connection, or to move a queue pair to its next state.");
-  for (const auto& [retry, name] : kRetries) {
-    page->add({{"step", name}}, sums.retries[static_cast<size_t>(retry)]);
-  }
   page->begin("nccl_gdr_stalls_total", "counter",
               "Episodes without progress that the watchdog has logged (GDR_NCCL_WATCHDOG_SEC).");
   page->add({}, sums.stalls);

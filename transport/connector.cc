@@ -123,7 +123,6 @@ Result<bool> Connector::plan_retry(Error error) {
     return tl::unexpected<Error>(std::move(error));
   }
   ++retries_;
-  context_.watcher->process_counters().count_retries(Retry::kConnect, 1);
   if (retries_ == kRetriesBeforeWarning) {
     const std::string to = to_string(to_);
     const std::string host = to.substr(0, to.rfind(':'));  // each connection has another port

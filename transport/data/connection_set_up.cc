@@ -110,8 +110,6 @@ void ConnectionSetUp::begin_connecting() {
 
 Result<bool> ConnectionSetUp::change_states() {
   Result<bool> changed = changes_.step(*end_.options);
-  const uint64_t retries = changes_.take_retries();
-  if (retries > 0) end_.watcher->process_counters().count_retries(Retry::kQueuePair, retries);
   if (changed && end_.peer.qps > 0) {
     Status spared = exclude_failed_pairs();
     if (!spared) changed = forward_error(spared);

@@ -158,7 +158,6 @@ Result<bool> StateChanges::attempt(Sequence& sequence, const ConnectionOptions& 
     if (Status status = change.before(); !status) return forward_error(status);
   }
   const int err = modify(change);
-  if (attempts > 0) ++retries_;
   ++attempts;
   if (err != 0) {
     const int most = most_retries(change, options);

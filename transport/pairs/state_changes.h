@@ -66,8 +66,6 @@ class StateChanges {
 
   // Returns the optional QPs that have failed since the last call.
   std::vector<FailedQueuePair> take_failed() { return std::exchange(failed_, {}); }
-  // Returns how many attempts since the last call were not the first of their change.
-  uint64_t take_retries() { return std::exchange(retries_, 0); }
 
  private:
   // The changes of one QP: those before `next` are made.
@@ -88,7 +86,6 @@ class StateChanges {
 
   std::vector<Sequence> sequences_;  // of QPs whose changes are not all made
   std::vector<FailedQueuePair> failed_;
-  uint64_t retries_ = 0;
   bool optional_connected_ = false;  // the changes of some optional QP are all made
 };
 

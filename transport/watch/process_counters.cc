@@ -48,9 +48,6 @@ ProcessSums ProcessCounters::read() {
   for (auto& [link, open] : open_) add(open, &sums);
   sums.connections = open_.size();
   sums.stalls = stalls_.load(std::memory_order_relaxed);
-  for (size_t i = 0; i < retries_.size(); ++i) {
-    sums.retries[i] = retries_[i].load(std::memory_order_relaxed);
-  }
   return sums;
 }
 

@@ -20,13 +20,6 @@ namespace gdr::transport {
 enum class DataDirection : uint8_t { kSent, kReceived };
 inline constexpr int kDataDirections = 2;
 
-// What the set-up of connections tries again.
-enum class Retry : uint8_t {
-  kConnect,    // the TCP connection of the handshake (NCCL_SOCKET_RETRY_CNT)
-  kQueuePair,  // moving a queue pair to its next state (NCCL_IB_MQP_RETRY_CNT)
-};
-inline constexpr int kRetryCount = 2;
-
 // A port of this process.
 struct RailName {
   std::string hca;  // "mlx5_0"
@@ -46,11 +39,10 @@ struct RailSums {
 };
 
 struct ProcessSums {
-  uint64_t connections = 0;                     // that are open now
-  uint64_t failed = 0;                          // connections, so far
-  uint64_t stalls = 0;                          // episodes that the watchdog has logged
-  std::array<uint64_t, kRetryCount> retries{};  // by Retry
-  std::map<RailName, RailSums> rails;           // those of connections, open or closed
+  uint64_t connections = 0;            // that are open now
+  uint64_t failed = 0;                 // connections, so far
+  uint64_t stalls = 0;                 // episodes that the watchdog has logged
+  std::map<RailName, RailSums> rails;  // those of connections, open or closed
 };
 
 // Thread-safe. The data path does not come by: what it counts is read where it counts it.
@@ -67,9 +59,6 @@ class ProcessCounters {
   void close(const PeerLink* link);
   uint64_t connections() const;
 
-  void count_retries(Retry retry, uint64_t times) {
-    retries_[static_cast<size_t>(retry)].fetch_add(times, std::memory_order_relaxed);
-  }
   void count_stall() { stalls_.fetch_add(1, std::memory_order_relaxed); }
 
   ProcessSums read();
@@ -85,7 +74,6 @@ class ProcessCounters {
   // Adds what the connection has counted so far to `sums`, which has its rails.
   static void add(const Open& open, ProcessSums* sums);
 
-  std::array<std::atomic<uint64_t>, kRetryCount> retries_{};
   std::atomic<uint64_t> stalls_{0};
   mutable std::mutex mutex_;  // guards all that follows
   std::map<const PeerLink*, Open> open_;

@@ -32,7 +32,6 @@ transport::TransportStats some_stats() {
   stats.sums.connections = 3;
   stats.sums.failed = 4;
   stats.sums.stalls = 6;
-  stats.sums.retries = {9, 10};
   stats.registrations["mlx5_0"].gpu = {14, 15};
   stats.registrations["mlx5_0"].host = 17;
   stats.registered_gpu_bytes["mlx5_0"] = 18;
@@ -69,8 +68,6 @@ TEST(StatsTextTest, AllCounters_EachIsWhereItBelongs) {
       {"nccl_gdr_registrations_total" + hca + ",path=\"peermem\"}", 15},
       {"nccl_gdr_registrations_total" + hca + ",path=\"host\"}", 17},
       {"nccl_gdr_registered_gpu_bytes" + hca + "}", 18},
-      {"nccl_gdr_retries_total{process=\"5\",step=\"connect\"}", 9},
-      {"nccl_gdr_retries_total{process=\"5\",step=\"queue_pair\"}", 10},
       {"nccl_gdr_stalls_total{process=\"5\"}", 6},
       {"nccl_gdr_failed_connections_total{process=\"5\"}", 4},
       {"nccl_gdr_connections{process=\"5\"}", 3}};

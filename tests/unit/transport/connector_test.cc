@@ -203,8 +203,6 @@ TEST_F(ConnectorPeer, LosesEveryConnection_WarnsAndGivesUpAfterGrowingPauses) {
   EXPECT_EQ(found.code, Code::kRemote);
   EXPECT_TRUE(contains_all(found.text, {"gave up after 3 retries; likely cause: another process",
                                         " (handshake with ", "Fix: start all ranks"}));
-  const ProcessSums sums = bed.watcher->process_counters().read();
-  EXPECT_EQ(sums.retries[static_cast<size_t>(Retry::kConnect)], 3u);
 }
 
 // Another process would listen on another port, with another secret.

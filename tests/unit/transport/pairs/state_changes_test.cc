@@ -54,8 +54,6 @@ TEST_F(StateChangesTest, AnyChangeTimesOut_EachHasItsOwnRetries) {
   EXPECT_EQ(run(), 3 * (100ms + 200ms + 300ms));
   EXPECT_TRUE(result.value());
   EXPECT_EQ(qp->state, IBV_QPS_RTS);
-  EXPECT_EQ(changes.take_retries(), 9u);
-  EXPECT_EQ(changes.take_retries(), 0u) << "each counts once";
 }
 
 // 34 retries with pauses of 100 to 3400 ms, as NCCL's net_ib has them.
