@@ -114,8 +114,7 @@ TextAndFix cause_of(const Attempt& attempt, const SystemFacts& facts) {
   }
   if (attempt.path == RegistrationPath::kPeermem) {
     if (error == EFAULT || error == EINVAL) return failed_peermem(attempt, facts);
-  } else if (!facts.hca_supports_dmabuf || error == EOPNOTSUPP || error == EPROTONOSUPPORT ||
-             error == ENOSYS) {
+  } else if (error == EOPNOTSUPP || error == EPROTONOSUPPORT || error == ENOSYS) {
     return {"the kernel or the HCA's driver registers no dma-buf",
             "use Linux 5.12 or newer, update rdma-core and the HCA's driver, or load "
             "nvidia-peermem"};

@@ -21,10 +21,6 @@ namespace gdr::transport {
 struct GpuAllocation {
   uintptr_t address = 0;
   size_t bytes = 0;
-
-  // Returns the allocation that contains the region, which is memory of that CUDA device; the
-  // region itself if the driver knows none.
-  static GpuAllocation containing(const GpuAllocation& region, int device);
 };
 
 // Which registrations of GPU memory on a connection are NCCL's own buffers, and which are users'.
@@ -47,7 +43,21 @@ class OwnAllocations {
   // relayed: also another allocation of the first one's size is NCCL's own. With PXN a process
   // sends for other ranks of its machine over one shared comm, and has a buffer for each (net.cc:
   // sharedNetBuffersInit), all of one size.
-  Own claim(const GpuAllocation& allocation, bool relayed);
+  Own claim(const GpuAllocation& allocation, bool relayed) {
+    std::lock_guard lock(mutex_);
+    std::erase_if(own_, [](const auto& known) { return known.expired(); });
+    bool same_size = false;
+    for (const auto& known : own_) {
+      Own own = known.lock();
+      if (own == nullptr) continue;
+      if (own->address == allocation.address) return own;
+      same_size = same_size || own->bytes == allocation.bytes;
+    }
+    if (!own_.empty() && !(relayed && same_size)) return nullptr;
+    Own own = std::make_shared<const GpuAllocation>(allocation);
+    own_.push_back(own);
+    return own;
+  }
 
  private:
   std::mutex mutex_;  // guards the rest

@@ -3,6 +3,8 @@
 #include <utility>
 
 #include "base/log.h"
+#include "drivers/cuda/cuda_driver.h"
+#include "drivers/cuda/primary_context.h"
 
 namespace gdr::transport {
 namespace {
@@ -15,6 +17,32 @@ std::string pair_text(const GpuIdentity& gpu, const HcaContext& hca) {
          hca.name();
 }
 
+// Asks the CUDA driver which GPU owns the memory at the address.
+GpuIdentity gpu_of(uintptr_t address) {
+  GpuIdentity gpu;
+  const Result<cuda::CudaDriver>& driver = cuda::CudaDriver::shared();
+  if (!driver) return gpu;
+  gpu.device = driver->device_of_pointer(reinterpret_cast<const void*>(address)).value_or(-1);
+  if (gpu.device >= 0) gpu.pci_id = driver->pci_bus_id(gpu.device).value_or("");
+  return gpu;
+}
+
+// Returns the allocation that contains the region, which is memory of that CUDA device; the region
+// itself if the driver knows none.
+GpuAllocation allocation_of(const MemoryRegion& region, int device) {
+  const GpuAllocation same{region.address, region.bytes};
+  const Result<cuda::CudaDriver>& driver = cuda::CudaDriver::shared();
+  if (!driver || device < 0) return same;
+  Result<cuda::PrimaryContext> context = cuda::PrimaryContext::retain(driver->api(), device);
+  if (!context) return same;
+  cuda::CurrentContext current(*context);
+  cuda::DevicePtr base = 0;
+  size_t bytes = 0;
+  const bool known = current.status() && driver->api().mem_get_address_range(
+                                             &base, &bytes, region.address) == cuda::kSuccess;
+  return known ? GpuAllocation{static_cast<uintptr_t>(base), bytes} : same;
+}
+
 }  // namespace
 
 Result<std::unique_ptr<MemoryHandle>> Registrar::register_memory(const RegistrationScope& scope,
@@ -23,11 +51,10 @@ Result<std::unique_ptr<MemoryHandle>> Registrar::register_memory(const Registrat
   handle->reserve(scope.hcas.size());
   GpuIdentity gpu;
   if (region.cuda) {
-    gpu = GpuIdentity::of_address(region.address);
+    gpu = gpu_of(region.address);
     handle->host = false;
     handle->own =
-        scope.own->claim(GpuAllocation::containing({region.address, region.bytes}, gpu.device),
-                         scope.sends && options_->relays);
+        scope.own->claim(allocation_of(region, gpu.device), scope.sends && options_->relays);
     handle->slot_flags = handle->is_users() ? &kUsersFlags : &own_flags_;
   }
   for (size_t rail = 0; rail < scope.hcas.size(); ++rail) {

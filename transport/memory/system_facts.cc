@@ -33,18 +33,8 @@ bool is_capable(const std::string& status, int capability) {
 
 }  // namespace
 
-GpuIdentity GpuIdentity::of_address(uintptr_t address) {
-  GpuIdentity gpu;
-  const Result<cuda::CudaDriver>& driver = cuda::CudaDriver::shared();
-  if (!driver) return gpu;
-  gpu.device = driver->device_of_pointer(reinterpret_cast<const void*>(address)).value_or(-1);
-  if (gpu.device >= 0) gpu.pci_id = driver->pci_bus_id(gpu.device).value_or("");
-  return gpu;
-}
-
 SystemFacts read_system_facts(const HcaContext& hca, const GpuIdentity& gpu) {
   SystemFacts facts;
-  facts.hca_supports_dmabuf = hca.supports_dmabuf();
   const Result<cuda::CudaDriver>& driver = cuda::CudaDriver::shared();
   if (driver && gpu.device >= 0) {
     Result<bool> supported = driver->dmabuf_supported(gpu.device);

@@ -16,13 +16,9 @@ namespace gdr::transport {
 struct GpuIdentity {
   int device = -1;     // CUDA ordinal; -1: unknown
   std::string pci_id;  // "0000:1a:00.0"; empty: unknown
-
-  // Asks the CUDA driver which GPU owns the memory at `address`.
-  static GpuIdentity of_address(uintptr_t address);
 };
 
 struct SystemFacts {
-  bool hca_supports_dmabuf = false;  // HcaContext::supports_dmabuf()
   std::optional<bool>
       driver_supports_dmabuf;  // CU_DEVICE_ATTRIBUTE_DMA_BUF_SUPPORTED; unset: unknown
   std::optional<uint64_t> memory_lock_limit;  // bytes; see memory_lock_limit()

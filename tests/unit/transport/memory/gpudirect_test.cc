@@ -14,7 +14,6 @@ constexpr uint64_t kMebi = uint64_t{1} << 20;
 // A machine on which GPUDirect works by either path.
 SystemFacts sound_machine() {
   SystemFacts facts;
-  facts.hca_supports_dmabuf = true;
   facts.driver_supports_dmabuf = true;
   facts.bar1_bytes = uint64_t{128} << 30;
   facts.module.kind = PeermemKind::kNvidiaPeermem;
@@ -71,8 +70,8 @@ const FailureCase kFailureCases[] = {
      attempt(kPeermem, EFAULT), "no /sys/module", "modprobe nvidia-peermem"},
     {"PeermemLoaded", [](SystemFacts&) {}, attempt(kPeermem, EFAULT), "is loaded and rejected",
      "kernel's log"},
-    {"HcaWithoutDmabuf", [](SystemFacts& facts) { facts.hca_supports_dmabuf = false; },
-     attempt(kDmaBuf, EOPNOTSUPP), "HCA's driver", "rdma-core"},
+    {"HcaWithoutDmabuf", [](SystemFacts&) {}, attempt(kDmaBuf, EOPNOTSUPP), "HCA's driver",
+     "rdma-core"},
     {"AllocationWithoutDmabuf", [](SystemFacts&) {}, kFailedExport, "of this allocation",
      "gpuDirectRDMACapable"},
     {"DriverWithoutDmabuf", [](SystemFacts& facts) { facts.driver_supports_dmabuf = false; },
