@@ -4,7 +4,7 @@
 #include <string>
 
 #include "plugin/abi/nccl_types.h"
-#include "transport/pairs/work_request_observer.h"
+#include "transport/pairs/connection_options.h"
 
 namespace gdr::plugin {
 

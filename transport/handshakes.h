@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/result.h"
 #include "transport/device/hca.h"
-#include "transport/link/episodes.h"
+#include "transport/link/failure_log.h"
 #include "transport/options.h"
 
 namespace gdr::transport {

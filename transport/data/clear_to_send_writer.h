@@ -5,7 +5,7 @@
 #include <cstdint>
 
 #include "transport/data/connection.h"
-#include "transport/pairs/rail_tables.h"
+#include "transport/pairs/rail_set.h"
 
 namespace gdr::transport {
 

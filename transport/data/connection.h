@@ -12,7 +12,7 @@
 #include "transport/data/spread_path.h"
 #include "transport/link/peer_link.h"
 #include "transport/memory/memory_handle.h"
-#include "transport/pairs/rail_tables.h"
+#include "transport/pairs/rail_set.h"
 #include "transport/recovery/recovery.h"
 
 namespace gdr::transport {

@@ -10,7 +10,6 @@
 #include "transport/pairs/connection_options.h"
 #include "transport/pairs/ece_agreement.h"
 #include "transport/pairs/rail_set.h"
-#include "transport/pairs/rail_tables.h"
 #include "transport/watch/watcher.h"
 
 namespace gdr::transport {

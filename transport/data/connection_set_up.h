@@ -8,7 +8,7 @@
 
 #include "transport/data/connection_end.h"
 #include "transport/pairs/pair_plan.h"
-#include "transport/pairs/rail_tables.h"
+#include "transport/pairs/rail_set.h"
 #include "transport/pairs/state_changes.h"
 #include "transport/recovery/recovery.h"
 

@@ -11,7 +11,7 @@
 #include "transport/data/connection.h"
 #include "transport/data/request.h"
 #include "transport/memory/memory_handle.h"
-#include "transport/pairs/rail_tables.h"
+#include "transport/pairs/rail_set.h"
 #include "transport/recovery/recovery_rules.h"
 
 namespace gdr::transport {

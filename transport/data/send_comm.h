@@ -15,7 +15,7 @@
 #include "transport/data/spread_sends.h"
 #include "transport/memory/memory_handle.h"
 #include "transport/memory/registered_block.h"
-#include "transport/pairs/rail_tables.h"
+#include "transport/pairs/rail_set.h"
 
 namespace gdr::transport {
 

@@ -10,7 +10,6 @@
 
 #include "transport/data/sent_chunks.h"
 #include "transport/pairs/queue_pair.h"
-#include "transport/pairs/rail_counters.h"
 #include "transport/pairs/rail_load.h"
 #include "transport/pairs/rail_set.h"
 #include "transport/pairs/work_id.h"

@@ -13,7 +13,7 @@
 #include "transport/data/spread_pairs.h"
 #include "transport/data/spread_path.h"
 #include "transport/memory/memory_handle.h"
-#include "transport/pairs/rail_tables.h"
+#include "transport/pairs/rail_set.h"
 #include "transport/recovery/recovery_rules.h"
 
 namespace gdr::transport {

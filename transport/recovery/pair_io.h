@@ -12,7 +12,6 @@
 #include "base/result.h"
 #include "transport/pairs/queue_pair.h"
 #include "transport/pairs/rail_set.h"
-#include "transport/pairs/rail_tables.h"
 #include "transport/pairs/rdma_write.h"
 #include "transport/pairs/unreachable_paths.h"
 #include "transport/recovery/pair_agreement.h"

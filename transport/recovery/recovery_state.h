@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "transport/link/peer_link.h"
-#include "transport/pairs/rail_counters.h"
+#include "transport/pairs/rail_set.h"
 #include "transport/recovery/completion_queues.h"
 #include "transport/recovery/pair_agreement.h"
 #include "transport/recovery/pair_io.h"

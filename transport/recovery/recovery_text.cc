@@ -7,7 +7,7 @@
 
 #include "base/finding.h"
 #include "drivers/verbs/wc_text.h"
-#include "transport/link/episodes.h"
+#include "transport/link/failure_log.h"
 #include "transport/pairs/work_id.h"
 
 namespace gdr::transport {

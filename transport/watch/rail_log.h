@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "base/clock.h"
-#include "transport/link/episodes.h"
+#include "transport/link/failure_log.h"
 #include "transport/recovery/recovery_text.h"
 
 namespace gdr::transport {

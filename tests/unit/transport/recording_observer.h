@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "tests/unit/transport/comm_pair.h"
-#include "transport/pairs/work_request_observer.h"
+#include "transport/pairs/connection_options.h"
 
 namespace gdr::transport {
 

@@ -12,7 +12,7 @@
 #include "tests/unit/transport/comm_pair.h"
 #include "transport/data/connection.h"
 #include "transport/data/connection_set_up.h"
-#include "transport/pairs/rail_tables.h"
+#include "transport/pairs/rail_set.h"
 #include "transport/recovery/recovery.h"
 
 namespace gdr::transport {
