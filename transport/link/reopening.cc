@@ -20,13 +20,11 @@ constexpr milliseconds kLastAskPause{10000};
 // A process that has ended refuses for good, one that is just ending may still accept.
 constexpr milliseconds kRefusedFor{500};
 
-// Each has a descriptor, and a process often has 1024. A peer sends its frame within about 20 ms of
-// its connect, so that one which has been silent for longer makes room for those that wait.
+// Each has a descriptor, and a process often has 1024. Others wait in the socket's queue. A peer
+// sends its frame within about 20 ms of its connect.
 constexpr size_t kMostPending = 128;
-constexpr std::chrono::milliseconds kTurn{100};
-constexpr int kAcceptsPerStep = 32;
-constexpr std::chrono::seconds kRequestTime{5};
-constexpr std::chrono::milliseconds kPendingPoll{10};
+constexpr milliseconds kRequestTime{1000};
+constexpr milliseconds kPendingPoll{10};
 // Where nothing can be accepted, as the process has no descriptor left.
 constexpr std::chrono::seconds kPauseOfAccepts{1};
 
@@ -108,15 +106,13 @@ std::vector<ReopenPort::Request> ReopenPort::step(Clock::time_point now) {
 }
 
 void ReopenPort::accept_some(Clock::time_point now) {
-  for (int i = 0; i < kAcceptsPerStep; ++i) {
-    if (peers_.size() >= kMostPending && now - peers_.front().since < kTurn) return;
+  while (peers_.size() < kMostPending) {
     Result<std::optional<UniqueFd>> socket = accept_tcp(fd());
     if (!socket) deadline_ = now + kPauseOfAccepts;
     if (!socket || !socket->has_value()) return;
-    if (peers_.size() >= kMostPending) peers_.pop_front();
     peers_.push_back(Peer{FrameChannel(std::move(**socket)), now});
   }
-  deadline_ = now;  // more may wait
+  deadline_ = now + kPendingPoll;  // others wait
 }
 
 // Returns whether the peer stays.

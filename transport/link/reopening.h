@@ -5,7 +5,6 @@
 #include <sys/socket.h>
 
 #include <chrono>
-#include <list>
 #include <optional>
 #include <vector>
 
@@ -94,7 +93,7 @@ class ReopenPort {
   static bool read(Peer& peer, std::vector<Request>* requests);
 
   const ListeningSocket socket_;
-  std::list<Peer> peers_;  // in the order in which they connected
+  std::vector<Peer> peers_;
   Clock::time_point deadline_ = Clock::time_point::max();
 };
 
