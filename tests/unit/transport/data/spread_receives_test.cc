@@ -86,7 +86,16 @@ struct BusyRails : RailsPair {
   void lose(uint32_t rail) {
     verbs.forget_posted();
     set_port('r', static_cast<int>(rail), false);
-    EXPECT_TRUE(poll_until([&] { return log.lines("is lost").size() == 2u; }));
+    await_losses(2);
+  }
+  // So many are logged, and both ends have agreed on them and taken the news.
+  void await_losses(size_t count) {
+    EXPECT_TRUE(poll_until([&] {
+      const std::string states =
+          recovery_of(*sender).state_text() + recovery_of(*receiver).state_text();
+      return log.lines("is lost").size() == count && !contains(states, "have not agreed yet");
+    }));
+    EXPECT_TRUE(poll_until([] { return true; }));
   }
   void finish_large() {
     for (int i : {0, 1}) EXPECT_TRUE(finish_both(sends_large[i], receives_large[i])) << i;
@@ -141,7 +150,7 @@ TEST(SpreadReceivesTest, LostSlotsAreNotInARow_AllAreAnnouncedAgain) {
   EXPECT_TRUE(rails.poll_until([&] { return rails.announced_on(announcer) == 1u; }))
       << "the second run waits for the first";
   rails.set_port('r', static_cast<int>(3 - announcer), false);
-  EXPECT_TRUE(rails.poll_until([&] { return rails.log.lines("is lost").size() == 4u; }));
+  rails.await_losses(4);
   EXPECT_EQ(rails.announced_on(announcer), 1u) << "also after a further loss";
   EXPECT_EQ(rails.irecv(rails.to_small), nullptr) << "and what is new for both";
   rails.verbs.release();
