@@ -20,7 +20,6 @@ SpreadReceives::SpreadReceives(Connection& connection, ReceiveSlots& slots, Flus
       link_(connection.link()),
       recovery_(*connection.recovery()),
       slots_(slots),
-      announcer_(connection, slots, pairs_),
       flushes_(flushes) {
   const RailSet& rails = connection_.rails();
   for (uint32_t i = 0; i < rails.pair_count(); ++i) {
@@ -32,6 +31,7 @@ SpreadReceives::SpreadReceives(Connection& connection, ReceiveSlots& slots, Flus
                       .standby = pair.standby,
                       .receive_id = receive_id(i, 0)});
   }
+  (void)announcements().continue_with(encode(WorkId{WorkKind::kClearToSend, 0, 0, 0}), 0);
 }
 
 bool SpreadReceives::progress() {
@@ -110,7 +110,7 @@ inline bool SpreadReceives::on_success(const WorkId& id, const ibv_wc& wc) {
 bool SpreadReceives::on_other(const WorkId& id) {
   switch (id.kind) {
     case WorkKind::kClearToSend:
-      announcer_.on_written(id);
+      on_announced(id);
       return true;
     case WorkKind::kFlush:
       flushes_.on_read(id);
@@ -132,7 +132,7 @@ bool SpreadReceives::refuse_arrival() {
 // and the post.
 bool SpreadReceives::refill(uint32_t index) {
   ReceivePair& pair = pairs_[index];
-  announcer_.follow_data(index);
+  follow_data(index);
   RailSet& rails = connection_.rails();
   if (rails.pair(index).qp == nullptr) return true;
   if (recovery_.arrivals(index).is_lost()) {
@@ -146,7 +146,7 @@ bool SpreadReceives::refill(uint32_t index) {
 }
 
 void SpreadReceives::take_news() {
-  announcer_.record();
+  record_announced();
   while (const std::optional<PairNews> news = recovery_.next_news()) {
     switch (news->kind) {
       case PairNews::Kind::kLost:
@@ -160,7 +160,7 @@ void SpreadReceives::take_news() {
         break;
     }
   }
-  announcer_.on_news_taken();
+  announce_after_news();
 }
 
 void SpreadReceives::on_agreed(uint32_t index) {
@@ -168,7 +168,9 @@ void SpreadReceives::on_agreed(uint32_t index) {
   const bool is_rail_left = std::ranges::any_of(
       pairs_, [rail](const ReceivePair& pair) { return pair.rail == rail && pair.arrives; });
   if (!is_rail_left) flushes_.stop_rail(rail);
-  announcer_.on_agreed(index);
+  rules_.on_recovered(index);
+  repeats_ = true;
+  agreed_.push_back(index);
 }
 
 void SpreadReceives::on_returned(const PairNews& news) {

@@ -3,18 +3,44 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
+#include <optional>
 #include <vector>
 
-#include "transport/data/announcer.h"
 #include "transport/data/connection.h"
 #include "transport/data/flush.h"
 #include "transport/data/receive_slots.h"
 #include "transport/data/spread_path.h"
+#include "transport/recovery/recovery_rules.h"
 
 namespace gdr::transport {
 
+// What the data path of a receiver knows of a pair.
+struct ReceivePair {
+  uint32_t index;
+  RailCounters* counters;  // of its rail
+  PairArrivals* arrivals;  // its own
+  uint32_t rail;
+  bool standby;
+  bool usable = true;       // this end may write over it
+  bool arrives = true;      // data may arrive over it, which may begin before it is usable
+  uint32_t epoch = 0;       // modulo 2^16, as in a WorkId
+  uint32_t stamp = 0;       // the bits of the immediates that name the epoch
+  uint64_t receive_id = 0;  // the wr_id of the receives of the epoch
+  uint32_t arrived = 0;     // chunks in this epoch
+  int unconfirmed = 0;      // writes of clear-to-send, while another pair carries them
+  // The arrived of the announcer at this pair's last refill; kNone: another one announced then.
+  static constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
+  uint32_t arrived_at_announcer = 0;
+};
+
 // Each arrival is counted by its pair, since the count is what both ends agree on when the pair is
 // lost, and belongs to an epoch of it.
+//
+// Clear-to-send moves to another pair when its own is lost, and is written again for what may have
+// been lost with it. It also moves, for what is announced from then on, to where the data comes: a
+// sender that avoids a rail finds it slow, or packets are lost there, and then all messages would
+// wait for their clear-to-send over it. announcing.cc has that.
 class SpreadReceives final : public SpreadPath {
  public:
   // All outlive it.
@@ -50,13 +76,31 @@ class SpreadReceives final : public SpreadPath {
   void on_returned(const PairNews& news);
   [[gnu::cold]] bool finishes_flushes();
 
+  // A write of clear-to-send is complete.
+  void on_announced(const WorkId& id);
+  // A batch of chunks has arrived over the pair since it came here last.
+  void follow_data(uint32_t index);
+  void record_announced();
+  void announce_after_news();
+  void limit_announcements();
+  std::optional<uint32_t> best_announcer() const;
+  void announce_over(std::optional<uint32_t> best);
+  void announce_again();
+  void announce_first_lost(const BufferRange& among);
+  void finish_agreed();
+  ClearToSendWriter& announcements() { return slots_.announcements(); }
+
   Connection& connection_;
   PeerLink& link_;
   Recovery& recovery_;
   ReceiveSlots& slots_;
   std::vector<ReceivePair> pairs_;
-  Announcer announcer_;
   Flushes& flushes_;
+  std::optional<uint32_t> announcer_ =
+      0;                          // the pair that carries clear-to-send; none: all are lost
+  bool repeats_ = false;          // those that may have been lost with a pair
+  std::vector<uint32_t> agreed_;  // pairs whose recovery is to be finished
+  AnnouncementRules<> rules_;
 };
 
 }  // namespace gdr::transport
