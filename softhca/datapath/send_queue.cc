@@ -117,6 +117,18 @@ bool SendQueue::supports(ibv_wr_opcode opcode, ibv_qp_type type) {
   }
 }
 
+void SendQueue::commit(uint32_t count) {
+  if (qp_.process().counters() != nullptr) count_posted(count);
+  if (qp_.link().modelled()) {
+    const uint64_t now = now_ns();
+    for (uint64_t position = tail_; position != tail_ + count; ++position) {
+      at(position).posted_at = now;
+    }
+  }
+  tail_ += count;
+  claimed_ = 0;
+}
+
 Wqe* SendQueue::claim() {
   uint64_t position = tail_ + claimed_;
   if (position - qp_.sends_polled() >= depth_) return nullptr;
@@ -282,7 +294,7 @@ Pending SendQueue::progress() {
     bool timed = wqe.retry_at != 0 || qp_.link().modelled();
     uint64_t now = timed ? now_ns() : 0;
     if (wqe.due == 0 && qp_.link().modelled()) {
-      wqe.due = qp_.link().reserve(qp_.link_ends(wqe.fetches()), wqe.bytes(), now);
+      wqe.due = qp_.link().reserve(qp_.link_ends(wqe.fetches()), wqe.bytes(), wqe.posted_at, now);
     }
     uint64_t at_ns = std::max(wqe.retry_at, wqe.due);
     if (timed && now < at_ns) {

@@ -36,11 +36,7 @@ class SendQueue {
   // Returns the next free slot, or null when the queue is full. The slot is posted by commit();
   // abandon() gives all claimed slots back.
   Wqe* claim();
-  void commit(uint32_t count) {
-    if (qp_.process().counters() != nullptr) count_posted(count);
-    tail_ += count;
-    claimed_ = 0;
-  }
+  void commit(uint32_t count);
   void abandon() { claimed_ = 0; }
   // Claims a slot, fills it and commits it: 0, EINVAL or ENOMEM, as ibv_post_send.
   int post(const ibv_send_wr& wr);

@@ -79,8 +79,9 @@ struct Wqe {
   // The epoch of the remote QP in which a read met as many in progress as it allows. Kept, since
   // none is in progress when the read is tried alone. 0: no epoch.
   uint32_t exceeds_depth_of;
-  uint32_t rnr_left;  // retries left while the receiver is not ready
-  uint64_t retry_at;  // CLOCK_MONOTONIC ns, as the next three; 0 where there is nothing to wait for
+  uint32_t rnr_left;   // retries left while the receiver is not ready
+  uint64_t posted_at;  // CLOCK_MONOTONIC ns, where the link is modelled
+  uint64_t retry_at;   // the same, as the next three; 0 where there is nothing to wait for
   uint64_t deadline;
   uint64_t due;
   uint64_t ack_delay;  // ns; 0: the acknowledgement comes at once
@@ -92,7 +93,7 @@ struct Wqe {
     started = completed = exclusive = resent = false;
     reached = exceeds_depth_of = 0;
     receive_fault = IBV_WC_SUCCESS;
-    retry_at = deadline = due = ack_delay = ack_at = 0;
+    posted_at = retry_at = deadline = due = ack_delay = ack_at = 0;
   }
   uint64_t bytes() const {
     uint64_t sum = inline_bytes;

@@ -22,14 +22,17 @@ void LinkModel::set_rate(double rate_gbps) {
   modelled_.store(rate_gbps > 0 || latency_ns_ > 0);
 }
 
-uint64_t LinkModel::reserve(const LinkEnds& ends, uint64_t bytes, uint64_t now) const {
+uint64_t LinkModel::reserve(const LinkEnds& ends, uint64_t bytes, uint64_t posted,
+                            uint64_t now) const {
+  const auto latency = static_cast<uint64_t>(latency_ns_);
+  const uint64_t from = std::max(posted, now - std::min(now, latency));
   auto duration = static_cast<uint64_t>(static_cast<double>(bytes) * ns_per_byte_.load());
-  uint64_t end = occupy(*ends.near_busy_ns, now, duration);
+  uint64_t end = occupy(*ends.near_busy_ns, from, duration);
   if (ends.far_busy_ns != nullptr) {
     // The bytes leave one port while they arrive at the other: both are busy over the same time.
     end = std::max(end, occupy(*ends.far_busy_ns, end - duration, duration));
   }
-  return end + static_cast<uint64_t>(latency_ns_);
+  return end + latency;
 }
 
 // SplitMix64 gives a number from 0 to 1.

@@ -28,9 +28,10 @@ class LinkModel {
   bool modelled() const { return modelled_.load(std::memory_order_relaxed); }
   void set_rate(double rate_gbps);
 
-  // Reserves the link at both ends for `bytes`, from `now` on or after what is reserved already.
+  // Reserves the link at both ends for `bytes`, after what is reserved already. A transfer leaves
+  // when it is posted, or while the one before it, which completes `now`, is still under way.
   // Returns the time at which the transfer is complete, in CLOCK_MONOTONIC ns.
-  uint64_t reserve(const LinkEnds& ends, uint64_t bytes, uint64_t now) const;
+  uint64_t reserve(const LinkEnds& ends, uint64_t bytes, uint64_t posted, uint64_t now) const;
 
   // Whether requests are delayed at random, so that those of one QP overtake those of another.
   bool reorders() const { return reorder_ns_ > 0; }

@@ -22,7 +22,7 @@ TEST(LinkModel, NeitherRateNorLatency_NotModelled) {
 TEST(LinkModel, Idle_TransferTakesBytesOverRatePlusLatency) {
   LinkModel model(8, 2, 0);  // 1 byte per ns, 2 us
   Link link;
-  EXPECT_EQ(model.reserve(link.ends(), 1000, 500), 500u + 1000 + 2000);
+  EXPECT_EQ(model.reserve(link.ends(), 1000, 500, 500), 500u + 1000 + 2000);
   EXPECT_EQ(link.near_ns.load(), 1500u);
   EXPECT_EQ(link.far_ns.load(), 1500u);
 }
@@ -30,21 +30,31 @@ TEST(LinkModel, Idle_TransferTakesBytesOverRatePlusLatency) {
 TEST(LinkModel, SecondTransfer_StartsWhenTheFirstHasLeft) {
   LinkModel model(8, 2, 0);
   Link link;
-  model.reserve(link.ends(), 1000, 0);
-  EXPECT_EQ(model.reserve(link.ends(), 500, 100), 1500u + 2000);
+  model.reserve(link.ends(), 1000, 0, 0);
+  EXPECT_EQ(model.reserve(link.ends(), 500, 100, 100), 1500u + 2000);
+}
+
+// A send queue reserves for its requests one after the other.
+TEST(LinkModel, ReservedWhenTheFirstIsComplete_LeavesRightBehindIt) {
+  LinkModel model(8, 2, 0);
+  Link link;
+  const uint64_t first = model.reserve(link.ends(), 1000, 0, 0);
+  EXPECT_EQ(model.reserve(link.ends(), 500, 0, first), 1500u + 2000);
+  EXPECT_EQ(model.reserve(link.ends(), 500, 9000, 9000), 9500u + 2000) << "posted later";
+  EXPECT_EQ(model.reserve(link.ends(), 500, 9000, 99000), 97500u + 2000) << "held up meanwhile";
 }
 
 TEST(LinkModel, FarEndBusy_TransferWaitsForIt) {
   LinkModel model(8, 0, 0);
   Link link;
   link.far_ns = 10000;
-  EXPECT_EQ(model.reserve(link.ends(), 1000, 0), 11000u);
+  EXPECT_EQ(model.reserve(link.ends(), 1000, 0, 0), 11000u);
 }
 
 TEST(LinkModel, NotConnected_OnlyTheNearEndCounts) {
   LinkModel model(8, 0, 0);
   Link link;
-  EXPECT_EQ(model.reserve({&link.near_ns, nullptr}, 1000, 0), 1000u);
+  EXPECT_EQ(model.reserve({&link.near_ns, nullptr}, 1000, 0, 0), 1000u);
 }
 
 TEST(LinkModel, RandomDelay_IsAnyBelowTheLimit) {
