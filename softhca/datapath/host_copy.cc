@@ -43,7 +43,20 @@ void store_body(uint8_t* to, const uint8_t* from, uint64_t bytes) {
 
 struct Vectors {
   iovec items[kMaxSge + 1];
+  uint32_t first = 0;
   uint32_t count = 0;
+
+  // Leaves out the first `bytes`.
+  void drop(uint64_t bytes) {
+    while (bytes != 0) {
+      iovec& item = items[first];
+      const uint64_t part = std::min<uint64_t>(bytes, item.iov_len);
+      item.iov_base = static_cast<uint8_t*>(item.iov_base) + part;
+      item.iov_len -= part;
+      bytes -= part;
+      if (item.iov_len == 0) ++first;
+    }
+  }
 };
 
 Vectors vectors_of(const SegmentList& list, bool split_last_word) {
@@ -62,12 +75,19 @@ Vectors vectors_of(const SegmentList& list, bool split_last_word) {
 using ProcessCopy = ssize_t (*)(pid_t, const iovec*, unsigned long, const iovec*, unsigned long,
                                 unsigned long);
 
-CopyResult across(ProcessCopy copy, const Peer& peer, const Vectors& local, const Vectors& remote,
+// The kernel moves less than 2 GiB in one call (MAX_RW_COUNT).
+CopyResult across(ProcessCopy copy, const Peer& peer, Vectors local, Vectors remote,
                   uint64_t bytes) {
-  ssize_t moved = copy(peer.pid(), local.items, local.count, remote.items, remote.count, 0);
-  if (moved == static_cast<ssize_t>(bytes)) return CopyResult::kDone;
-  if (moved >= 0 || errno == EFAULT) return CopyResult::kFault;
-  return errno == ESRCH ? CopyResult::kGone : CopyResult::kForbidden;
+  for (;;) {
+    const ssize_t moved = copy(peer.pid(), local.items + local.first, local.count - local.first,
+                               remote.items + remote.first, remote.count - remote.first, 0);
+    if (moved == static_cast<ssize_t>(bytes)) return CopyResult::kDone;
+    if (moved == 0 || (moved < 0 && errno == EFAULT)) return CopyResult::kFault;
+    if (moved < 0) return errno == ESRCH ? CopyResult::kGone : CopyResult::kForbidden;
+    bytes -= static_cast<uint64_t>(moved);
+    local.drop(static_cast<uint64_t>(moved));
+    remote.drop(static_cast<uint64_t>(moved));
+  }
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ enum class CopyResult {
   kForbidden,  // the kernel does not allow process_vm_readv and process_vm_writev
 };
 
-// Copy between this process's memory (`local`) and the peer's (`remote`), in one call of
+// Copy between this process's memory (`local`) and the peer's (`remote`), by
 // process_vm_writev or process_vm_readv where the peer is another process. Both lists have the same
 // number of bytes.
 CopyResult write_host(const Peer& peer, const SegmentList& local, const SegmentList& remote);
