@@ -55,8 +55,9 @@ int rank_of(const PairCause& cause) { return is_flushed(cause) ? 4 : texts_of(ca
 
 // Whether the peer has found the cause, or one that explains this end's.
 bool is_peers(const RailLoss& loss) {
-  return loss.cause.reason == wire::PairReason::kPeer ||
-         rank_of(loss.peer_cause) < rank_of(loss.cause);
+  const bool is_known = loss.peer_cause.reason != wire::PairReason::kNone;
+  return is_known && (loss.cause.reason == wire::PairReason::kPeer ||
+                      rank_of(loss.peer_cause) < rank_of(loss.cause));
 }
 
 // The cause at the end where it was found.

@@ -50,19 +50,21 @@ Room RoomMaker::gives_way(const HcaContext* hca, bool if_busy) {
 
 // A handshake that is in another thread's call has given nothing up, and is waited for all the
 // same.
-bool RoomMaker::make_room(const HcaContext* hca, const std::string& lack, bool waits) {
-  Room room = gives_way(hca, /*if_busy=*/false);
+bool RoomMaker::make_room(const HcaContext& hca, const std::string& lack, bool waits,
+                          bool elsewhere) {
+  const HcaContext* const on = elsewhere ? nullptr : &hca;
+  Room room = gives_way(on, /*if_busy=*/false);
   if (room == Room::kNone) {
     const Clock::duration patience = waits ? kRoomPatienceOfOne : Clock::duration::zero();
-    const Room made = await([&] { return handshakes_(hca); }, Clock::now() + patience);
+    const Room made = await([&] { return handshakes_(on); }, Clock::now() + patience);
     if (made == Room::kMade) room = made;
   }
-  if (waits && room != Room::kMade) room = std::max(room, gives_way(hca, /*if_busy=*/true));
+  if (waits && room != Room::kMade) room = std::max(room, gives_way(on, /*if_busy=*/true));
   if (room == Room::kNone) return false;
   TextAndFix parts = split_fix(lack);
   if (parts.fix.empty()) parts.fix = "raise what has run out, or set GDR_NCCL_STANDBY_RAILS=0";
   parts.text += ". Standby rails give way: the connections concerned have no failover any more";
-  failures_.warn_once("room: " + (hca == nullptr ? "" : hca->name()), to_string(parts));
+  failures_.warn_once("room: " + hca.name(), to_string(parts));
   return room == Room::kMade;
 }
 
@@ -95,18 +97,18 @@ bool RoomRequests::is_lack(int err) { return err == EINVAL || is_shared_lack(err
 // another HCA has given way in vain, something else is lacking.
 bool RoomRequests::make_room(const Device& device, const Error& lack, bool waits) {
   if (!is_shared_lack(lack.sys_errno) || requests_++ >= kMostRooms) return false;
-  if (room_.make_room(device.hca.get(), lack.text, waits)) return true;
+  if (room_.make_room(*device.hca, lack.text, waits, /*elsewhere=*/false)) return true;
   if (lack.sys_errno != ENOMEM || lack.text == lacked_elsewhere_) return false;
   lacked_elsewhere_ = lack.text;
-  return room_.make_room(nullptr, lack.text, waits);
+  return room_.make_room(*device.hca, lack.text, waits, /*elsewhere=*/true);
 }
 
 // A buffer may take the place of several on standby rails.
 bool RoomRequests::make_room_to_register(const HcaContext& hca, const Error& lack, size_t bytes,
                                          size_t n) const {
   if (lack.sys_errno != ENOMEM || n >= kMostRooms + bytes / kBytesOfRoom) return false;
-  return room_.make_room(&hca, lack.text, /*waits=*/true) ||
-         room_.make_room(nullptr, lack.text, /*waits=*/true);
+  return room_.make_room(hca, lack.text, /*waits=*/true, /*elsewhere=*/false) ||
+         room_.make_room(hca, lack.text, /*waits=*/true, /*elsewhere=*/true);
 }
 
 }  // namespace gdr::transport

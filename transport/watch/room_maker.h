@@ -27,10 +27,10 @@ class RoomMaker {
     handshakes_ = std::move(give_way);
   }
 
-  // Has a connection destroy the QP of a standby pair on that HCA, or on any (null), since
+  // Has a connection destroy the QP of a standby pair on that HCA, or elsewhere on any, since
   // something that another connection needs could not be created: `lack`, for a warning. Waits for
   // a second or two where the connections are busy. Returns whether one was destroyed.
-  bool make_room(const HcaContext* hca, const std::string& lack, bool waits);
+  bool make_room(const HcaContext& hca, const std::string& lack, bool waits, bool elsewhere);
   // Checks that the process may lock options.spare_memory beside what connections with standby
   // rails take, by a registration, at the first call, after as many connections as the options have
   // it, and again at the next after it has failed. The error is ENOMEM.

@@ -34,7 +34,7 @@ TEST_F(RecoveryStateTest, PairIsLost_StateHasItsCauseUntilItIsUsable) {
 TEST_F(RecoveryStateTest, PeerLostThePair_StateHasThePeersCause) {
   bed.fail_pair(receiver, 0, 0, IBV_WC_FATAL_ERR);
   bed.run();
-  EXPECT_TRUE(contains(state(), "(the other end lost it: FATAL_ERR)")) << state();
+  EXPECT_TRUE(contains(state(), "(vm reports: FATAL_ERR)")) << state();
 }
 
 TEST_F(RecoveryStateTest, PortOfTheLastRailIsDown_StateHasTheRail) {
