@@ -9,6 +9,7 @@
 #include "base/finding.h"
 #include "base/random.h"
 #include "transport/data/message_cutter.h"
+#include "transport/pairs/ece_agreement.h"
 
 namespace gdr::transport {
 namespace {
@@ -72,7 +73,6 @@ wire::EndPoint ConnectionEnd::point(const wire::Secret& secret, const RailTables
   point.tcp_port = watcher->reopen_port();
   point.recovers = offers_recovery ? 1 : 0;
   rails.describe(&point);
-  ece->describe(&point);
   tables.describe(&point);
   return point;
 }
@@ -107,12 +107,11 @@ std::string ConnectionEnd::text() const {
 
 std::function<Status()> ConnectionEnd::ece_setter(size_t index, bool again) const {
   if (!options->ece) return nullptr;
-  const QueuePair& pair = rails.pair(index);
-  return [ece = ece.get(), api = &rails[pair.rail].device().hca->api(), qp = pair.qp.get(),
-          remote = peer.qp[index], index, again, sends = sends]() -> Status {
-    if (sends) return ece->set_accepted(index, *api, qp, remote);
-    if (again) return ece->set_again(index, *api, qp);
-    ece->set_offer(index, *api, qp, remote);
+  QueuePair* pair = &rails.pair(index);
+  return [pair, &api = rails[pair->rail].device().hca->api(), remote = peer.qp[index],
+          is_agreed = sends || again]() -> Status {
+    if (is_agreed) return set_agreed_ece(api, pair);
+    set_offered_ece(api, remote, pair);
     return {};
   };
 }

@@ -8,7 +8,6 @@
 
 #include "base/result.h"
 #include "transport/pairs/connection_options.h"
-#include "transport/pairs/ece_agreement.h"
 #include "transport/pairs/rail_set.h"
 #include "transport/watch/watcher.h"
 
@@ -50,7 +49,6 @@ struct ConnectionEnd {
   ServiceClass service;    // of what this end writes
   uint64_t sequence_base;  // which the sender chooses: wire::EndPoint's
   RoomRequests room;
-  std::unique_ptr<EceAgreement> ece = std::make_unique<EceAgreement>();
   wire::EndPoint peer{};
   MissingPorts missing_ports;
   RailSet rails;

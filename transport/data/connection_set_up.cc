@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "transport/pairs/ece_agreement.h"
 
 namespace gdr::transport {
 namespace {
@@ -62,22 +63,21 @@ void ConnectionSetUp::warn_of_missing_flids() const {
 void ConnectionSetUp::query_ece_offers() {
   if (!end_.options->ece) return;
   for (size_t i = 0; i < end_.rails.pair_count(); ++i) {
-    const QueuePair& pair = end_.rails.pair(i);
+    QueuePair& pair = end_.rails.pair(i);
     if (is_excluded(i) || pair.qp == nullptr) continue;
-    end_.ece->query_offer(i, end_.rails[pair.rail].device().hca->api(), pair.qp.get());
+    query_offered_ece(end_.rails[pair.rail].device().hca->api(), &pair);
   }
 }
 
 // The reply is what both ends go by when they connect a pair later.
 Status ConnectionSetUp::query_accepted_ece() {
   for (size_t i = 0; i < end_.rails.pair_count(); ++i) {
+    QueuePair& pair = end_.rails.pair(i);
     if (is_excluded(i)) {
-      end_.ece->forget(i);
+      pair.ece.reset();
       continue;
     }
-    const QueuePair& pair = end_.rails.pair(i);
-    const verbs::Api& api = end_.rails[pair.rail].device().hca->api();
-    Status status = end_.ece->query_accepted(i, api, pair.qp.get());
+    Status status = transport::query_accepted_ece(end_.rails[pair.rail].device().hca->api(), &pair);
     if (!status) {
       add_detail(&status.error().text, " (connecting " + end_.text() + ")");
       return status;
@@ -92,8 +92,9 @@ void ConnectionSetUp::begin_connecting() {
     if (is_known_unreachable(i)) {
       (void)exclude(i, {Code::kSystem, kUnreachable, ETIMEDOUT});  // never the last
     }
+    QueuePair& pair = end_.rails.pair(i);
+    if (end_.sends) take_accepted_ece(end_.peer.qp[i], &pair);
     if (is_excluded(i)) continue;
-    const QueuePair& pair = end_.rails.pair(i);
     const RailEnd& rail = end_.rails[pair.rail];
     const QueuePairPath path{&rail.address(),        &end_.peer.rail[pair.peer_rail],
                              end_.peer.qp[i].number, end_.first_psn,

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "transport/data/send_comm.h"
+#include "transport/pairs/ece_agreement.h"
 
 namespace gdr::transport {
 namespace {
@@ -94,7 +95,7 @@ std::string SendComm::text() const {
       connection_.text() + ", " + std::to_string(connection_.rails().pair_count()) + " QP(s)";
   const bool several = connection_.rails().active_count() > 1;
   if (several && limits_.split_data_on_qps) text += ", messages split over them";
-  text += connection_.end().ece->text();
+  text += ece_text(connection_.rails());
   if (limits_.separate_end_above == std::numeric_limits<size_t>::max()) return text;
   return text + ", adaptive routing above " + std::to_string(limits_.separate_end_above) + " bytes";
 }

@@ -7,16 +7,17 @@
 namespace gdr::transport {
 namespace {
 
-std::string text_of(const ibv_ece& ece) {
+std::string text_of(const wire::Ece& ece) {
   return "vendor " + hex(ece.vendor_id) + " options " + hex(ece.options);
 }
 
-// Returns nothing where the HCA knows no ECE, with the errno value in *err.
-std::optional<ibv_ece> query(const verbs::Api& api, ibv_qp* qp, int* err) {
+// Returns an errno value; the pair has options only where it is 0.
+int query(const verbs::Api& api, QueuePair* pair) {
   ibv_ece ece{};
-  *err = api.query_ece(qp, &ece);
-  if (*err != 0) return std::nullopt;
-  return ece;
+  const int err = api.query_ece(pair->qp.get(), &ece);
+  pair->ece.reset();
+  if (err == 0) pair->ece = wire::Ece{ece.vendor_id, ece.options, ece.comp_mask};
+  return err;
 }
 
 int set(const verbs::Api& api, ibv_qp* qp, const wire::Ece& from) {
@@ -24,97 +25,67 @@ int set(const verbs::Api& api, ibv_qp* qp, const wire::Ece& from) {
   return api.set_ece(qp, &ece);
 }
 
-// The other end uses these options.
-Status set_failed(const ibv_ece& ece, const ibv_qp* qp, int err) {
+Status fail_ece(const std::string& what, const ibv_qp* qp, int err) {
   return fail_errno(Code::kSystem,
-                    "setting the ECE options that the receiver has accepted (" + text_of(ece) +
-                        ") on QP " + hex(qp->qp_num) + " on " + qp->context->device->name +
+                    what + " on QP " + hex(qp->qp_num) + " on " + qp->context->device->name +
                         " failed. Fix: NCCL_IB_ECE_ENABLE=0 on all nodes does without",
                     err);
 }
 
-wire::Ece to_wire(const ibv_ece& ece) { return {ece.vendor_id, ece.options, ece.comp_mask}; }
-
-ibv_ece from_wire(const wire::Ece& ece) { return {ece.vendor_id, ece.options, ece.comp_mask}; }
-
 }  // namespace
 
-std::optional<ibv_ece>& EceAgreement::at(size_t index) {
-  if (index >= by_pair_.size()) by_pair_.resize(index + 1);
-  return by_pair_[index];
-}
+void query_offered_ece(const verbs::Api& api, QueuePair* pair) { (void)query(api, pair); }
 
-void EceAgreement::query_offer(size_t index, const verbs::Api& api, ibv_qp* qp) {
-  int err = 0;
-  at(index) = query(api, qp, &err);
-}
-
-void EceAgreement::set_offer(size_t index, const verbs::Api& api, ibv_qp* qp,
-                             const wire::QpAddress& sender) {
+void set_offered_ece(const verbs::Api& api, const wire::QpAddress& sender, QueuePair* pair) {
   if (sender.ece_supported == 0) return;
-  const int err = set(api, qp, sender.ece);
+  const ibv_qp* qp = pair->qp.get();
+  const int err = set(api, pair->qp.get(), sender.ece);
   if (err == 0) {
-    at(index) = from_wire(sender.ece);
+    pair->ece = sender.ece;
   } else if (err != EOPNOTSUPP) {
     // Such as an HCA of another vendor. NCCL's net_ib fails then; the QP works without.
     GDR_INFO(log::kNet, "QP 0x%x on %s goes without ECE: it does not take %s (errno %d)",
-             qp->qp_num, qp->context->device->name, text_of(from_wire(sender.ece)).c_str(), err);
+             qp->qp_num, qp->context->device->name, text_of(sender.ece).c_str(), err);
   }
 }
 
-Status EceAgreement::query_accepted(size_t index, const verbs::Api& api, ibv_qp* qp) {
-  if (!at(index)) return {};
-  int err = 0;
-  at(index) = query(api, qp, &err);
+Status query_accepted_ece(const verbs::Api& api, QueuePair* pair) {
+  if (!pair->ece) return {};
+  const int err = query(api, pair);
   if (err == 0 || err == EOPNOTSUPP) return {};
-  return fail_errno(Code::kSystem,
-                    "querying the ECE options that QP " + hex(qp->qp_num) + " on " +
-                        qp->context->device->name +
-                        " has accepted failed. Fix: NCCL_IB_ECE_ENABLE=0 on all nodes does without",
-                    err);
+  return fail_ece("querying the ECE options that were accepted", pair->qp.get(), err);
 }
 
-Status EceAgreement::set_again(size_t index, const verbs::Api& api, ibv_qp* qp) {
-  const std::optional<ibv_ece>& agreed = at(index);
-  if (!agreed) return {};
-  const int err = set(api, qp, to_wire(*agreed));
-  if (err == 0) return {};
-  return set_failed(*agreed, qp, err);
-}
-
-Status EceAgreement::set_accepted(size_t index, const verbs::Api& api, ibv_qp* qp,
-                                  const wire::QpAddress& receiver) {
-  std::optional<ibv_ece>& offer = at(index);
-  if (!offer || receiver.ece_supported == 0) {
-    offer.reset();
-    return {};
+void take_accepted_ece(const wire::QpAddress& receiver, QueuePair* pair) {
+  if (pair->ece && receiver.ece_supported != 0) {
+    pair->ece = receiver.ece;
+  } else {
+    pair->ece.reset();
   }
-  offer = from_wire(receiver.ece);
-  const int err = set(api, qp, receiver.ece);
+}
+
+// The other end uses these options. EOPNOTSUPP: of an HCA without ECE whose driver answers queries
+// all the same, with options of 0 (mlx5), which is what the receiver has accepted.
+Status set_agreed_ece(const verbs::Api& api, QueuePair* pair) {
+  if (!pair->ece) return {};
+  const int err = set(api, pair->qp.get(), *pair->ece);
   if (err == 0) return {};
   if (err == EOPNOTSUPP) {
-    // An HCA without ECE whose driver answers queries all the same, with options of 0 (mlx5), which
-    // is what the receiver has accepted.
-    offer.reset();
+    pair->ece.reset();
     return {};
   }
-  return set_failed(*offer, qp, err);
+  return fail_ece(
+      "setting the ECE options that the receiver has accepted (" + text_of(*pair->ece) + ")",
+      pair->qp.get(), err);
 }
 
-void EceAgreement::describe(wire::EndPoint* end) const {
-  for (size_t i = 0; i < by_pair_.size(); ++i) {
-    if (!by_pair_[i]) continue;
-    end->qp[i].ece = to_wire(*by_pair_[i]);
-    end->qp[i].ece_supported = 1;
-  }
-}
-
-std::string EceAgreement::text() const {
-  const ibv_ece* first = nullptr;
+std::string ece_text(const RailSet& rails) {
+  const wire::Ece* first = nullptr;
   int count = 0;
-  for (const std::optional<ibv_ece>& ece : by_pair_) {
-    if (!ece) continue;
-    if (first == nullptr) first = &*ece;
+  for (size_t i = 0; i < rails.pair_count(); ++i) {
+    const QueuePair& pair = rails.pair(i);
+    if (!pair.ece) continue;
+    if (first == nullptr) first = &*pair.ece;
     ++count;
   }
   if (count == 0) return "";

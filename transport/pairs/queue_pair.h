@@ -2,6 +2,8 @@
 // peer.
 #pragma once
 
+#include <optional>
+
 #include "base/result.h"
 #include "drivers/verbs/handles.h"
 #include "transport/device/hca.h"
@@ -36,6 +38,8 @@ struct QueuePair {
   uint32_t peer_rail = 0;
   // Of the peer's wire::Tables on that rail.
   uint32_t peer_tables_rkey = 0;
+  // What both HCAs agree on, as far as that is known (ece_agreement.h).
+  std::optional<wire::Ece> ece = std::nullopt;
 };
 
 // Creates a QP on the device's HCA in RESET. Sends and receives complete in `cq`, which the QP must

@@ -189,6 +189,8 @@ void RailSet::describe(wire::EndPoint* end) const {
     end->qp[i].number = pairs_[i]->number;
     end->qp[i].rail = static_cast<uint8_t>(pairs_[i]->rail);
     end->qp[i].standby = pairs_[i]->standby ? 1 : 0;
+    end->qp[i].ece_supported = pairs_[i]->ece ? 1 : 0;
+    end->qp[i].ece = pairs_[i]->ece.value_or(wire::Ece{});
   }
 }
 

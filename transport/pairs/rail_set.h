@@ -123,7 +123,8 @@ class RailSet {
   // written to can be deregistered.
   void destroy_queue_pairs();
 
-  // Fills the rails, QP numbers and addresses of what this end sends in kHello or kReply.
+  // Fills the rails, QP numbers, ECE options and addresses of what this end sends in kHello or
+  // kReply.
   void describe(wire::EndPoint* end) const;
   // Checks that the peer has the same number of QPs. The peer's end is one that Frame::end_point()
   // has checked.

@@ -110,7 +110,7 @@ TEST(EceAgreement, SenderAnswersQueriesAndCanSetNone_ConnectsWithoutEce) {
   pair.connect_receiver();
   pair.verbs.fail_call(Call::kSetEce, EOPNOTSUPP);
   EXPECT_TRUE(pair.sender->connect(end_of(*pair.receiver)).value());
-  EXPECT_EQ(pair.sender->connection().end().ece->text(), "");
+  EXPECT_EQ(ece_text(pair.sender->connection().rails()), "");
 }
 
 TEST(EceAgreement, ReceiverCannotQueryWhatWasAccepted_IsAnErrorWithTheFix) {
