@@ -62,7 +62,7 @@ struct LinkRun {
         now += std::chrono::milliseconds(100 * input.byte());
         return void(link->on_tick(now));
       case kQuery:
-        return link->query_peer(now);
+        return link->query_peer();
       case kFailHere:
         return link->fail_link(Error{Code::kRemote, "a work request failed"}, true);
       case kProbeEnds:

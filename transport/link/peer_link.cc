@@ -16,15 +16,11 @@ constexpr std::chrono::minutes kPayloadInterval{4};
 // Time between the probes of a link without a socket. A dead peer is found so much later, and by
 // the HCA's own retries: 30 to 40 s with the defaults of NCCL_IB_TIMEOUT and NCCL_IB_RETRY_CNT.
 constexpr std::chrono::seconds kProbeInterval{10};
-// Time in which the peer's watcher thread, which waits for nothing else, answers a query.
-constexpr std::chrono::seconds kAnswerTime{5};
 // Time between an orderly end and the failure of the link: completions of what the peer sent before
 // may still be unread in our CQ.
 constexpr std::chrono::milliseconds kGrace{500};
 // Until a link without a peer fails: its other connections find that out as well, for one warning.
 constexpr std::chrono::milliseconds kTogether{100};
-// Two ticks that are further apart show that this process was stopped itself.
-constexpr std::chrono::seconds kLateTick{3};
 
 }  // namespace
 
@@ -222,9 +218,7 @@ bool PeerLink::on_tick(Clock::time_point now) {
     set(kProbe, true);
   }
   note_progress(now, /*counts=*/!failed());
-  check_answer(now);
   keep_alive(now);
-  ticked_at_ = now;
   return reopening_.deadline() <= now && reopen(now);
 }
 
@@ -235,25 +229,10 @@ void PeerLink::keep_alive(Clock::time_point now) {
   if (!first && !ended_at_) send_frame(wire::FrameKind::kKeepAlive, "");
 }
 
-void PeerLink::query_peer(Clock::time_point now) {
+void PeerLink::query_peer() {
   if (ended_at_ || peer_gone()) return;
   queried_ = true;
-  answer_due_ = now + kAnswerTime;
   send_frame(wire::FrameKind::kStateQuery, "");
-}
-
-// An answer that comes after that is still logged.
-void PeerLink::check_answer(Clock::time_point now) {
-  if (answer_due_ == Clock::time_point::max()) return;
-  // Where this process was stopped, the answer may be in the socket, unread.
-  if (now - ticked_at_ >= kLateTick) answer_due_ = now + kAnswerTime;
-  if (now < answer_due_) return;
-  answer_due_ = Clock::time_point::max();
-  if (!queried_ || ended_at_ || peer_gone() || failed()) return;
-  GDR_WARN(
-      "watchdog: %s: %s has not answered for %lld s: it is stopped, its host hangs, or the "
-      "handshake's network is interrupted. Fix: look at its state (ps, dmesg) on that host",
-      description_.c_str(), to_string(peer()).c_str(), static_cast<long long>(kAnswerTime.count()));
 }
 
 std::string PeerLink::state_text() const {

@@ -184,8 +184,8 @@ class PeerLink : public Attention, public RequestCounts {
   Clock::time_point deadline() const { return std::min(grace_end_, reopening_.deadline()); }
   // Why the socket has ended.
   const std::string& end_text() const { return end_text_; }
-  // Asks the peer for its state. Logs the answer when it arrives, or that there is none.
-  void query_peer(Clock::time_point now);
+  // Asks the peer for its state, and logs the answer when it arrives.
+  void query_peer();
   // "sender posted 12 completed 9 for communicator 0x1234", with the failure and the likely cause
   // of a stall, if any.
   std::string state_text() const;
@@ -198,7 +198,6 @@ class PeerLink : public Attention, public RequestCounts {
   bool reopen(Clock::time_point now);
   bool use(FrameChannel channel);
   void keep_alive(Clock::time_point now);
-  void check_answer(Clock::time_point now);
 
   const std::string description_;
   const char* const role_;
@@ -217,8 +216,6 @@ class PeerLink : public Attention, public RequestCounts {
   // Watcher thread only.
   bool peer_closed_ = false;  // kBye arrived
   bool queried_ = false;      // no answer yet
-  Clock::time_point answer_due_ = Clock::time_point::max();
-  Clock::time_point ticked_at_{};
   std::string end_text_;
   std::string gone_text_;                      // why the link fails at grace_end_
   std::optional<Clock::time_point> ended_at_;  // there is no socket since then

@@ -38,10 +38,13 @@ bool Watchdog::check(const std::vector<std::shared_ptr<PeerLink>>& links, Clock:
              counted(peers.size(), "peer process", "es") + " in all";
   }
   const auto waited = std::chrono::duration_cast<std::chrono::seconds>(now - *logged_stall_);
-  GDR_WARN("watchdog: %s: no progress for %lld s with %s; %s%s", oldest->description().c_str(),
-           static_cast<long long>(waited.count()), to_string(oldest->peer()).c_str(),
-           oldest->state_text().c_str(), others.c_str());
-  oldest->query_peer(now);
+  GDR_WARN(
+      "watchdog: %s: no progress for %lld s with %s; %s%s. The peer's state follows, unless that "
+      "process is stopped, its host hangs, or the handshake's network is interrupted. Fix then: "
+      "look at its state (ps, dmesg) on that host",
+      oldest->description().c_str(), static_cast<long long>(waited.count()),
+      to_string(oldest->peer()).c_str(), oldest->state_text().c_str(), others.c_str());
+  oldest->query_peer();
   return true;
 }
 

@@ -97,7 +97,7 @@ TEST_F(PeerLinkTest, SocketEndsAndIsOpenedAgain_LinkIsAsBefore) {
       for (const seconds outage : {seconds(0), seconds(3), seconds(600)}) {
         UniqueFd first = renew_here();
         for (seconds at{0}; at < idle; ++at) here_->on_tick(now_ += seconds(1));
-        here_->query_peer(now_);
+        here_->query_peer();
         here_->on_socket_end(Error{Code::kRemote, "it ended", err}, now_);
         for (seconds at{0}; at < outage; ++at) here_->on_tick(now_ += seconds(1));
         EXPECT_EQ(here_->deaf(), outage != seconds(0));
@@ -141,7 +141,7 @@ TEST_F(PeerLinkTest, Stall_BeginsAtTheFirstTickWithoutProgress) {
 }
 
 TEST_F(PeerLinkTest, Query_PeerAnswersWithItsState) {
-  here_->query_peer(now_);
+  here_->query_peer();
   EXPECT_TRUE(there_->on_readable(now_));
   EXPECT_TRUE(here_->on_readable(now_));
   ASSERT_EQ(log_.warnings().size(), 1u);

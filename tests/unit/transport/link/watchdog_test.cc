@@ -2,7 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cerrno>
 #include <vector>
 
 #include "tests/fakes/recorded_log.h"
@@ -100,54 +99,19 @@ TEST_F(WatchdogTest, LinkOfACommunicatorStalls_LineNamesIt) {
   EXPECT_EQ(lines.warnings("sender posted 1 completed 0 for communicator 0x1234abcd").size(), 1u);
 }
 
-// A process that is stopped keeps its sockets; a healthy one answers at once.
-TEST_F(WatchdogTest, PeerDoesNotAnswer_IsNamedOnceWithAFix) {
+// A process that is stopped keeps its sockets, and does not answer.
+TEST_F(WatchdogTest, LinkStalls_LineHasTheFixWhereThePeerDoesNotAnswer) {
   add_stalled_link();
-  pass(65);
-  EXPECT_EQ(lines.warnings().size(), 1u);
-  pass(60);
-  const auto found =
-      lines.warnings("link 0: process 4711 on b has not answered for 5 s: it is stop");
-  ASSERT_EQ(found.size(), 1u);
-  EXPECT_TRUE(contains(found[0], "Fix: ")) << found[0];
+  pass(130);
+  ASSERT_EQ(lines.warnings().size(), 1u);
+  EXPECT_TRUE(contains(lines.warnings()[0], "unless that process is stopped"));
 }
 
-TEST_F(WatchdogTest, PeerAnswersLate_ItsStateIsLogged) {
+TEST_F(WatchdogTest, PeerAnswers_ItsStateIsLogged) {
   add_stalled_link();
   pass(70);
   answer();
   EXPECT_EQ(lines.warnings("the peer reports: receiver posted 1").size(), 1u);
-}
-
-TEST_F(WatchdogTest, PeerAnswers_IsNotSuspected) {
-  add_stalled_link();
-  pass(62);
-  answer();
-  pass(60);
-  EXPECT_TRUE(lines.warnings("has not answered").empty());
-}
-
-// The answer may be there, unread.
-TEST_F(WatchdogTest, ThisProcessWasStoppedItself_PeerHasMoreTime) {
-  add_stalled_link();
-  pass(62);
-  now += seconds(100);
-  pass(1);
-  EXPECT_TRUE(lines.warnings("has not answered").empty());
-  pass(5);
-  EXPECT_EQ(lines.warnings("has not answered").size(), 1u);
-}
-
-TEST_F(WatchdogTest, SocketEndsBeforeTheAnswer_NoAnswerIsExpected) {
-  for (int error : {ETIMEDOUT, 0}) {
-    links.clear();
-    channels.clear();
-    add_stalled_link();
-    pass(62);
-    links[0]->on_socket_end(Error{Code::kRemote, "it ended", error}, now);
-    pass(60);
-    EXPECT_TRUE(lines.warnings("has not answered").empty()) << error;
-  }
 }
 
 TEST_F(WatchdogTest, StallsAgainAfterItMovedOn_IsLoggedAgain) {
