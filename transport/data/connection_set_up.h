@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <vector>
 
 #include "transport/data/connection_end.h"
@@ -13,9 +12,6 @@
 #include "transport/recovery/recovery.h"
 
 namespace gdr::transport {
-
-// Plans the pairs of an end. lean: without what a connection can do without.
-using Planner = std::function<PairPlan(const EndRails& rails, bool lean)>;
 
 // In this order: add_rails(), change_states(), what is sent (ConnectionEnd::point) and
 // accept_peer(), which at the receiver comes first, begin_connecting(), change_states(), and
@@ -33,7 +29,7 @@ class ConnectionSetUp {
   // which `each` then has, and with what standby pairs of other connections give up for it
   // (RoomRequests). So it is made at once where little memory is left to lock
   // (ConnectionOptions::spare_memory).
-  Result<RailTables> add_rails(EndRails rails, const Planner& plan, RailSpec* each,
+  Result<RailTables> add_rails(const EndRails& rails, const PairPlan& plan, RailSpec* each,
                                const QueueDepths& least);
   // Checks that the peer's end fits ours, and keeps it. The error text names both ends and the fix.
   Status accept_peer(const wire::EndPoint& peer);
@@ -68,14 +64,14 @@ class ConnectionSetUp {
   Status exclude_rail(uint32_t rail, const Error& error);
 
  private:
-  Result<RailTables> make_rails(EndRails rails, const Planner& plan, RailSpec* each,
+  Result<RailTables> make_rails(const EndRails& rails, const PairPlan& plan, RailSpec* each,
                                 const QueueDepths& least);
-  Result<RailTables> make_lean(const EndRails& rails, const Planner& plan, RailSpec* each,
+  Result<RailTables> make_lean(const EndRails& rails, const PairPlan& plan, RailSpec* each,
                                const QueueDepths& least, const Error& lack);
   Result<RailTables> try_rails(const EndRails& rails, const PairPlan& plan, RailSpec each,
                                size_t* failed);
   Status add_rail(const Device& device, const RailSpec& spec);
-  void name_missing_ports(const EndRails& all, const Planner& plan);
+  void name_missing_ports(const EndRails& all, const PairPlan& plan);
   bool is_known_unreachable(uint32_t pair) const;
   bool has_active() const;
   bool is_excluded(size_t pair) const;

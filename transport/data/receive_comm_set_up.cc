@@ -50,11 +50,9 @@ Status ReceiveComm::make(const EndRails& rails, const wire::EndPoint& sender) {
   ConnectionEnd& end = connection_.end();
   end.offers_recovery = end.options->failover && sender.recovers != 0;
   end.peer_declines_recovery = !end.offers_recovery && end.options->failover && rails.size() > 1;
-  const auto plan = [recovers = end.offers_recovery, &sender](const EndRails& some, bool lean) {
-    const size_t standby = recovers ? some.standby.size() : 0;
-    return plan_receiver_pairs(some.active.size(), standby, sender, lean);
-  };
-  const bool has_many_pairs = active_pairs(plan(rails, /*lean=*/false)) > 1;
+  const size_t standby = end.offers_recovery ? rails.standby.size() : 0;
+  const PairPlan plan = plan_receiver_pairs(rails.active.size(), standby, sender);
+  const bool has_many_pairs = active_pairs(plan) > 1;
   RailSpec spec;
   spec.depths = QueueDepths{ClearToSendWriter::kQueueDepth,
                             has_many_pairs ? kReceiveDepth : kReceiveDepthOfOne,

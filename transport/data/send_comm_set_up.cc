@@ -46,12 +46,10 @@ Result<std::unique_ptr<SendComm>> SendComm::create(const EndRails& rails,
   }
   const bool separate_ends =
       options->adaptive_routing.value_or(!rails.active.front().state.ethernet);
-  const auto plan = [&](const EndRails& some, bool lean) {
-    return plan_sender_pairs(some.active.size(), options->failover ? some.standby.size() : 0,
-                             options->qps_per_connection,
-                             lean ? ListenerRails{peer.active, 0} : peer);
-  };
-  const bool has_many_pairs = active_pairs(plan(rails, /*lean=*/false)) > 1;
+  const size_t standby = options->failover ? rails.standby.size() : 0;
+  const PairPlan plan =
+      plan_sender_pairs(rails.active.size(), standby, options->qps_per_connection, peer);
+  const bool has_many_pairs = active_pairs(plan) > 1;
   RailSpec spec;
   spec.depths = QueueDepths{has_many_pairs ? kSpreadDepth : kDepth, 1, kInlineBytes};
   if (!has_many_pairs) spec.standby_sends = kStandbyDepth;

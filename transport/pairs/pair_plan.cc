@@ -51,15 +51,14 @@ PairPlan plan_sender_pairs(size_t active, size_t standby, int qps_per_rail, List
   return plan;
 }
 
-PairPlan plan_receiver_pairs(size_t active, size_t standby, const wire::EndPoint& sender,
-                             bool lean) {
+PairPlan plan_receiver_pairs(size_t active, size_t standby, const wire::EndPoint& sender) {
   PairPlan hello;
   for (size_t i = 0; i < sender.qps; ++i) {
     hello.push_back({sender.qp[i].rail, sender.qp[i].standby != 0});
   }
   PairPlan plan = plan_other_end(active, standby, hello);
   for (size_t i = 0; i < plan.size(); ++i) {
-    const bool spared = standby == 0 && (lean || repeats_another(hello, plan, i));
+    const bool spared = standby == 0 && repeats_another(hello, plan, i);
     plan[i].has_qp = !plan[i].standby || (!spared && sender.qp[i].number != 0);
   }
   return plan;
@@ -68,16 +67,17 @@ PairPlan plan_receiver_pairs(size_t active, size_t standby, const wire::EndPoint
 PairPlan plan_without(PairPlan plan, size_t active, size_t standby,
                       const std::vector<size_t>& missing) {
   auto is_missing = [&](size_t rail) { return std::ranges::find(missing, rail) != missing.end(); };
-  const size_t end = missing.size() < active ? active : active + standby;
   std::vector<uint32_t> left;
-  for (uint32_t rail = 0; rail < end; ++rail) {
-    if (!is_missing(rail)) left.push_back(rail);
+  for (uint32_t rail = 0; rail < active + standby; ++rail) {
+    if (!is_missing(rail) && (rail < active || left.empty() || left[0] >= active)) {
+      left.push_back(rail);
+    }
   }
   size_t next = 0;
   for (PairPlace& place : plan) {
     if (!is_missing(place.rail)) continue;
-    place.rail = left[next++ % left.size()];
     place.has_qp = !place.standby;
+    if (!place.standby) place.rail = left[next++ % left.size()];
   }
   return plan;
 }

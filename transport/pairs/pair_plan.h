@@ -57,15 +57,14 @@ PairPlan plan_sender_pairs(size_t active, size_t standby, int qps_per_rail, List
 
 // The receiver's plan for the pairs of a hello: active pairs take its active rails in turn, standby
 // pairs its standby rails in turn; where it has none, its active ones, the last one first. There a
-// standby pair has no QP if it would be between the two rails of another pair. lean: nor has any
-// other. None has a QP to which the sender has none.
-PairPlan plan_receiver_pairs(size_t active, size_t standby, const wire::EndPoint& sender,
-                             bool lean = false);
+// standby pair has no QP if it would be between the two rails of another pair. None has a QP to
+// which the sender has none.
+PairPlan plan_receiver_pairs(size_t active, size_t standby, const wire::EndPoint& sender);
 
-// The plan of an end that goes without the active rails in `missing`: their pairs take those that
-// are left in turn, or the standby rails where none is; standby pairs of them have no QP. All other
-// pairs stay where they are, and so still meet the rails of the peer that they are meant for. One
-// rail at least is left.
+// The plan of an end that goes without the rails in `missing`: active pairs of them take the active
+// rails that are left in turn, or the standby rails where none is; standby pairs of them have no
+// QP. All other pairs stay where they are, and so still meet the rails of the peer that they are
+// meant for. One rail at least is left.
 PairPlan plan_without(PairPlan plan, size_t active, size_t standby,
                       const std::vector<size_t>& missing);
 

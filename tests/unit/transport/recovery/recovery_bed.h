@@ -28,7 +28,7 @@ struct RecoveringEnd {
     connection.end().offers_recovery = true;
   }
 
-  void add(const EndRails& rails, const Planner& plan) {
+  void add(const EndRails& rails, const PairPlan& plan) {
     RailSpec spec;
     spec.depths = QueueDepths{16, kReceives, 0};
     tables.emplace(set_up.add_rails(rails, plan, &spec, spec.depths).value());
@@ -161,11 +161,9 @@ struct RecoveryBed : Fabric {
       c.port = 2;
       c.state = query_port_state(c.hca->api(), c.hca->context(), 2).value();
     }
-    sender.add({{first, c}, {}},
-               [](const EndRails&, bool) { return plan_sender_pairs(2, 0, 1, {}); });
+    sender.add({{first, c}, {}}, plan_sender_pairs(2, 0, 1, {}));
     const wire::EndPoint hello = sender.described();
-    receiver.add({{receiver_device, d}, {}},
-                 [&](const EndRails&, bool) { return plan_receiver_pairs(2, 0, hello); });
+    receiver.add({{receiver_device, d}, {}}, plan_receiver_pairs(2, 0, hello));
     receiver.connect(sender.described());
     sender.connect(receiver.described());
     std::array<UniqueFd, 2> sockets = local_socket_pair();
