@@ -14,25 +14,10 @@
 namespace gdr::transport {
 namespace {
 
+// Who takes a frame checks the size that its kind has.
 size_t max_body_bytes(wire::FrameKind kind) {
-  switch (kind) {
-    case wire::FrameKind::kHello:
-    case wire::FrameKind::kReply:
-      return sizeof(wire::EndPoint);
-    case wire::FrameKind::kRefuse:
-    case wire::FrameKind::kFailed:
-    case wire::FrameKind::kState:
-      return wire::kMaxText;
-    case wire::FrameKind::kPair:
-      return sizeof(wire::PairStatement);
-    case wire::FrameKind::kReopen:
-    case wire::FrameKind::kKnown:
-      return sizeof(wire::EndProof);
-    case wire::FrameKind::kReady:
-      return 1;
-    default:
-      return 0;
-  }
+  const bool is_handshake = kind == wire::FrameKind::kHello || kind == wire::FrameKind::kReply;
+  return is_handshake ? sizeof(wire::EndPoint) : wire::kMaxText;
 }
 
 bool is_zero(std::span<const uint8_t> bytes) {

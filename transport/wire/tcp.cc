@@ -17,6 +17,21 @@ namespace {
 // The kernel lowers this to net.core.somaxconn. NCCL connects many channels at once.
 constexpr int kBacklog = 1024;
 
+// What helps where a process gets no socket or port; an imperative, or "".
+const char* fix_of_socket(int err) {
+  switch (err) {
+    case EADDRINUSE:
+      return "each connection takes a TCP port of this machine; allow more of them by "
+             "`sysctl net.ipv4.ip_local_port_range`";
+    case EMFILE:
+      return "raise the limit of open files (`ulimit -n`)";
+    case ENFILE:
+      return "raise the limit of open files of this machine (`sysctl fs.file-max`)";
+    default:
+      return "";
+  }
+}
+
 // With what helps: by the errno value, else `otherwise`.
 tl::unexpected<Error> fail_socket(std::string text, int err, const char* otherwise = "") {
   auto failure = fail_errno(Code::kSystem, std::move(text), err);
@@ -96,20 +111,6 @@ bool may_accept(int listening_fd) {
 }
 
 }  // namespace
-
-const char* fix_of_socket(int err) {
-  switch (err) {
-    case EADDRINUSE:
-      return "each connection takes a TCP port of this machine; allow more of them by "
-             "`sysctl net.ipv4.ip_local_port_range`";
-    case EMFILE:
-      return "raise the limit of open files (`ulimit -n`)";
-    case ENFILE:
-      return "raise the limit of open files of this machine (`sysctl fs.file-max`)";
-    default:
-      return "";
-  }
-}
 
 Result<ListeningSocket> listen_tcp(const sockaddr_storage& bind_address) {
   ListeningSocket socket{open_socket(bind_address.ss_family), bind_address};

@@ -20,8 +20,6 @@ struct ListeningSocket {
 
 // Listens on that address, on a port that the kernel chooses; the address's own port is ignored.
 Result<ListeningSocket> listen_tcp(const sockaddr_storage& bind_address);
-// What helps where a process gets no socket or port, by the errno value; an imperative, or "".
-const char* fix_of_socket(int err);
 
 // Accepts the next pending connection; nothing if there is none. Connections that broke while they
 // were pending are skipped. kSystem with its errno if none can be accepted, such as EMFILE.

@@ -108,8 +108,7 @@ TEST_F(FrameChannelTest, Receive_HeaderOfNoFrame_IsAnError) {
       {0x20544547, 0x202f, FrameKind{0x48}, 0x54, 0x312f5054},  // "GET / HTTP/1"
       {wire::kMagic, wire::kWireVersion, FrameKind::kBye, 1, 0},
       {wire::kMagic, wire::kWireVersion, FrameKind::kHello, 0, 0x7fffffff},
-      {wire::kMagic, wire::kWireVersion, FrameKind::kFailed, 0, 0x7fffffff},
-      {wire::kMagic, wire::kWireVersion, FrameKind::kBye, 0, 1}};
+      {wire::kMagic, wire::kWireVersion, FrameKind::kFailed, 0, wire::kMaxText + 1}};
   for (const wire::FrameHeader& header : headers) {
     SetUp();
     feed(&header, sizeof(header));
