@@ -85,14 +85,12 @@ void Listener::write_handle(wire::Handle* handle) const {
   handle->secret = secret_;
   write_address(socket_.address, handle);
   if (context_.connection->failover && rails_.active.size() + rails_.standby.size() > 1) {
-    handle->spreads = 1;
     handle->active_rails = static_cast<uint8_t>(rails_.active.size());
     handle->standby_rails = static_cast<uint8_t>(rails_.standby.size());
   }
   if (!context_.options->subnet_aware_routing) return;
   const Device& device = (*context_.devices)[rails_.active.front()];
-  const wire::Gid gid = subnet_gid(device, context_.options->connection);
-  if (!is_null(gid)) handle->gids[handle->gid_count++] = gid;
+  handle->gid = subnet_gid(device, context_.options->connection);
 }
 
 Result<std::unique_ptr<ReceiveComm>> Listener::accept() {

@@ -1,7 +1,6 @@
 #include "transport/transport.h"
 
 #include <algorithm>
-#include <span>
 
 #include "base/log.h"
 #include "base/random.h"
@@ -10,12 +9,6 @@
 
 namespace gdr::transport {
 namespace {
-
-bool has_possible_rails(const wire::Handle& handle) {
-  const int all = handle.active_rails + handle.standby_rails;
-  if (handle.spreads == 0) return all == 0;
-  return handle.active_rails > 0 && all > 1 && all <= wire::kMaxRails;
-}
 
 Status check_handle(const wire::Handle& handle) {
   if (handle.magic != wire::kMagic) {
@@ -26,10 +19,11 @@ Status check_handle(const wire::Handle& handle) {
                 "cannot use this plugin fails by itself");
   }
   if (Status status = check_version(handle.version); !status) return status;
-  auto is_zero = [](uint8_t byte) { return byte == 0; };
-  if (handle.gid_count > wire::kHandleGids || handle.spreads > 1 || !has_possible_rails(handle) ||
-      !std::ranges::all_of(handle.reserved0, is_zero) ||
-      !std::ranges::all_of(handle.reserved1, is_zero)) {
+  const int rails = handle.active_rails + handle.standby_rails;
+  const bool has_possible_rails =
+      rails == 0 || (handle.active_rails > 0 && rails > 1 && rails <= wire::kMaxRails);
+  const bool is_rest_zero = std::ranges::count(handle.reserved1, 0) == sizeof(handle.reserved1);
+  if (!has_possible_rails || handle.ipv6 > 1 || handle.reserved0 != 0 || !is_rest_zero) {
     return fail_unknown("handle");
   }
   return {};
@@ -97,9 +91,9 @@ Result<Connector*> Transport::find_or_start(const RailChoice& rails, wire::Handl
     if (it != connectors_.end()) return it->second.get();
   }
   if (Status status = check_handle(*handle); !status) return forward_error(status);
-  const std::span<const wire::Gid> gids(handle->gids.data(), handle->gid_count);
-  Result<std::unique_ptr<Connector>> started = Connector::create(
-      context(std::move(connection)), choose_rails(devices_, rails, gids, *options_), *handle);
+  Result<std::unique_ptr<Connector>> started =
+      Connector::create(context(std::move(connection)),
+                        choose_rails(devices_, rails, {&handle->gid, 1}, *options_), *handle);
   if (!started) return forward_error(started);
   Connector* connector = started->get();
   std::lock_guard lock(mutex_);

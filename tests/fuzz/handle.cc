@@ -51,9 +51,10 @@ struct TransportRun {
       handle.version = wire::kWireVersion;
     }
     if ((valid & kValidReserved) != 0) {
-      std::ranges::fill(handle.reserved0, uint8_t{0});
+      handle.reserved0 = 0;
+      handle.ipv6 &= 1;
       std::ranges::fill(handle.reserved1, uint8_t{0});
-      const bool spreads = handle.spreads != 0;
+      const bool spreads = handle.active_rails != 0;
       handle.active_rails = spreads ? 1 + handle.active_rails % 4 : 0;
       handle.standby_rails = spreads ? 1 + handle.standby_rails % 4 : 0;
     }

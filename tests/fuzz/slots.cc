@@ -66,7 +66,7 @@ struct SenderRun : CommRun {
     slot.bytes = input.number<uint16_t>() % (kBufferBytes + 1);
     slot.address = reinterpret_cast<uint64_t>(to.data.get());
     slot.rkey = to.memory->keys.rkeys();
-    wire::set_group(&slot, group, 0);
+    slot.group_and_flags = group;
     slot.sequence = base + announced;
     input.patch(&slot);
     tables.ring[wire::slot_of(announced++)] = slot;

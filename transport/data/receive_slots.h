@@ -104,8 +104,8 @@ inline void ReceiveSlots::fill(const ReceiveBuffer& buffer, int index, Request* 
   entry.address = reinterpret_cast<uint64_t>(buffer.data);
   entry.bytes = buffer.bytes;
   entry.rkey = buffer.memory->keys.rkeys();
-  wire::set_group(&entry, request->buffers,
-                  buffer.memory->slot_flags->load(std::memory_order_relaxed));
+  entry.group_and_flags =
+      request->buffers | buffer.memory->slot_flags->load(std::memory_order_relaxed);
   entry.tag = buffer.tag;
   entry.sequence = base + number;
 }

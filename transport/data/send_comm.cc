@@ -10,9 +10,9 @@ constexpr char kNoUserBuffers[] =
 // user's buffer. NCCL may then send and expect messages of other sizes, or over other channels
 // (docs/gpu-memory.md).
 bool is_after_decline(const Send& send, const wire::ClearToSend& slot) {
-  const uint32_t own_flags = (slot.flags & wire::kUsersBuffer) != 0
+  const uint32_t own_flags = (slot.group_and_flags & wire::kUsersBuffer) != 0
                                  ? send.memory.slot_flags->load(std::memory_order_relaxed)
-                                 : (send.memory.is_users() ? slot.flags : 0u);
+                                 : (send.memory.is_users() ? slot.group_and_flags : 0u);
   return (own_flags & wire::kAfterDecline) != 0;
 }
 
@@ -44,7 +44,7 @@ std::optional<Error> rejection_of(const Send& send, const wire::ClearToSend& slo
 // Returns the buffer of the group at the head, of which `first` is the first slot and has arrived,
 // that has the tag and is still to be served; none while its clear-to-send has not arrived.
 std::optional<uint64_t> SendComm::match(const wire::ClearToSend& first, int tag) {
-  const int count = first.group;
+  const int count = wire::group_of(first);
   if (count < 1 || count > wire::kMaxGroup) {
     connection_.fail(Code::kInternal, "the peer's clear-to-send names a group of impossible size");
     return {};
@@ -61,7 +61,7 @@ std::optional<uint64_t> SendComm::match(const wire::ClearToSend& first, int tag)
 
 // Marks a buffer as served; with the last of its group, the head moves on to the next group.
 void SendComm::advance(uint64_t buffer) {
-  int count = slot(head_).group;
+  const int count = wire::group_of(slot(head_));
   served_ |= 1u << (buffer - head_);
   if (++served_count_ < count) return;
   served_ = 0;
@@ -81,7 +81,7 @@ bool SendComm::isend(const void* data, size_t bytes, int tag, const MemoryHandle
     *request = nullptr;
     return spread_->is_quiet(connection_.link()) || progress();
   }
-  if (!wire::is_plain_alone(to) || to.tag != tag || bytes > to.bytes ||
+  if (to.group_and_flags != 1 || to.tag != tag || bytes > to.bytes ||
       !spread_->sends_whole(bytes)) {
     return isend_further(data, bytes, tag, memory, request);
   }
@@ -127,8 +127,9 @@ bool SendComm::send(Send send, int tag, Request** request) {
     return false;
   connection_.link().count_posted();
   // A message of a group is held back where nothing about it or the connection is special.
-  const bool holds = first.group > 1 && wire::is_plain(slot(*buffer)) && spread_->holds(send.bytes);
-  const bool is_last = served_count_ + 1 >= first.group;
+  const int group = wire::group_of(first);
+  const bool holds = group > 1 && wire::is_plain(slot(*buffer)) && spread_->holds(send.bytes);
+  const bool is_last = served_count_ + 1 >= group;
   const bool sent = holds ? spread_->hold(send, is_last, request) : spread_->send(send, request);
   if (*request == nullptr) connection_.link().take_back_posted();
   if (!sent) return spread_->end_observation();

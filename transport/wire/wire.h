@@ -44,7 +44,6 @@ using Secret = std::array<uint8_t, 16>;
 inline constexpr size_t kSecretGap = 8;
 inline constexpr size_t kSecretGapBytes = 4;
 using Gid = std::array<uint8_t, 16>;  // in network byte order
-inline constexpr int kHandleGids = 2;
 
 // NCCL's connection handle: listen() fills it and NCCL carries it to the sender. It has the
 // listener's TCP address and the secret that authenticates the sender: a hello without it is
@@ -52,27 +51,24 @@ inline constexpr int kHandleGids = 2;
 struct Handle {
   uint32_t magic;
   uint16_t version;
-  uint8_t ipv6;                     // 1: address is IPv6; 0: IPv4, in the first four bytes
-  uint8_t gid_count;                // of `gids`, 0 to kHandleGids
-  std::array<uint8_t, 16> address;  // in network byte order
+  uint16_t tcp_port;
+  std::array<uint8_t, 16> address;  // in network byte order; that of IPv4 is in the first four
   // Of an IPv6 link-local address at the listener; the sender uses its own interface's instead.
   uint32_t scope_id;
-  uint16_t tcp_port;
-  uint8_t reserved0[2];
+  uint8_t ipv6;  // 1: address is IPv6; 0: IPv4
+  // Of a listener that has several rails or standby rails and recovers pairs, 2 to kMaxRails in
+  // all: the sender may ask for several pairs and for standby ones. Else zero.
+  uint8_t active_rails;
+  uint8_t standby_rails;
+  uint8_t reserved0;
   Secret secret;
   // Zero when it is carried. connect() stores here which unfinished connection the handle belongs
   // to: NCCL calls connect() again until it returns a comm, and passes only this buffer each time.
   uint64_t connect_ticket;
-  // Of the listening device's ports, so that the sender can choose a device in the same subnet
-  // (NCCL_IB_SUBNET_AWARE_ROUTING). NCCL's net_ib puts up to two into its handle, too (connect.cc,
-  // listenGids). Those beyond gid_count are zero.
-  std::array<Gid, kHandleGids> gids;
-  // 1: the listener has several rails or standby rails and recovers pairs, so that the sender may
-  // ask for several pairs and for standby ones. 2 to kMaxRails in all; without this, zero.
-  uint8_t spreads;
-  uint8_t active_rails;
-  uint8_t standby_rails;
-  uint8_t reserved1[37];
+  // Of the listening device's port, so that the sender can choose a device in the same subnet
+  // (NCCL_IB_SUBNET_AWARE_ROUTING); else null.
+  Gid gid;
+  uint8_t reserved1[56];
 };
 static_assert(sizeof(Handle) == 128);
 static_assert(offsetof(Handle, magic) == 0 && offsetof(Handle, version) == 4);
@@ -232,12 +228,12 @@ struct EndPoint {
 static_assert(sizeof(EndPoint) == 136 + 20 * kMaxQps + 96 * kMaxRails);
 static_assert(offsetof(EndPoint, secret) == 0);
 
-// ClearToSend::flags. NCCL sends and expects other sizes where it uses a buffer that the user has
-// registered, and decides on that at each end alone. So the sender refuses a message between a
-// user's buffer and one of NCCL's own where the latter's end has declined a user's buffer.
-inline constexpr uint8_t kUsersBuffer = 1;   // GPU memory of the user's own
-inline constexpr uint8_t kAfterDecline = 2;  // NCCL's own, where a user's buffer has been declined
-inline constexpr uint8_t kSlotFlags = kUsersBuffer | kAfterDecline;  // all that are defined
+// Flags of ClearToSend::group_and_flags. NCCL sends and expects other sizes where it uses a buffer
+// that the user has registered, and decides on that at each end alone. So the sender refuses a
+// message between a user's buffer and one of NCCL's own where the latter's end has declined a
+// user's buffer.
+inline constexpr uint32_t kUsersBuffer = 1 << 8;   // GPU memory of the user's own
+inline constexpr uint32_t kAfterDecline = 2 << 8;  // NCCL's own, a user's buffer was declined
 
 // Clear-to-send: one buffer of a posted receive, which the receiver writes into the sender's ring.
 // Buffers are numbered from 0 over all receives of the connection; those of a grouped receive have
@@ -247,32 +243,19 @@ struct ClearToSend {
   uint64_t bytes;                        // size of the buffer
   std::array<uint32_t, kMaxRails> rkey;  // by the receiver's rail
   int32_t tag;                           // NCCL's; a send is matched by it within a group
-  uint8_t group;                         // buffers of the grouped receive
-  uint8_t flags;
-  uint8_t reserved[2];
+  uint32_t group_and_flags;  // bits 0 to 7: buffers of the grouped receive; 10 and above: reserved
   // Last, since the sender polls it: an RDMA write of so few bytes becomes visible in ascending
   // order.
   uint64_t sequence;
 };
-// The group of a slot with all that is beside it.
-inline uint32_t group_word(const ClearToSend& slot) {
-  uint32_t word;
-  std::memcpy(&word, reinterpret_cast<const char*>(&slot) + offsetof(ClearToSend, group),
-              sizeof(word));
-  return word;
+constexpr int group_of(const ClearToSend& slot) {
+  return static_cast<int>(slot.group_and_flags & 0xff);
 }
-// Whether a slot has neither flags nor anything that this version does not know. One comparison.
-inline bool is_plain(const ClearToSend& slot) { return group_word(slot) >> 8 == 0; }
-// Whether it is plain, and that of the only buffer of its receive. One comparison, too.
-inline bool is_plain_alone(const ClearToSend& slot) { return group_word(slot) == 1; }
-// Sets the group of a slot, its flags and nothing beside them. One store.
-inline void set_group(ClearToSend* slot, uint8_t group, uint32_t flags) {
-  const uint32_t word = group | flags << 8;
-  std::memcpy(reinterpret_cast<char*>(slot) + offsetof(ClearToSend, group), &word, sizeof(word));
-}
+// Whether a slot has neither flags nor anything that this version does not know.
+constexpr bool is_plain(const ClearToSend& slot) { return slot.group_and_flags <= 0xff; }
 // Whether this version knows all that a slot has set.
 constexpr bool is_known(const ClearToSend& slot) {
-  return (slot.flags & ~kSlotFlags) == 0 && slot.reserved[0] == 0 && slot.reserved[1] == 0;
+  return (slot.group_and_flags & ~(0xff | kUsersBuffer | kAfterDecline)) == 0;
 }
 static_assert(sizeof(ClearToSend) == 64 && offsetof(ClearToSend, sequence) == 56);
 

@@ -87,7 +87,7 @@ TEST(GroupedSends, PeerMakesAGroupTheOnlyBuffer_NothingGoesAheadOfWhatIsHeld) {
   GroupsWithStandby test;
   ASSERT_NE(test.irecv(8), nullptr);
   test.isend_up_to(3);
-  for (wire::ClearToSend& slot : tables_of(*test.pair.sender).ring) wire::set_group(&slot, 1, 0);
+  for (wire::ClearToSend& slot : tables_of(*test.pair.sender).ring) slot.group_and_flags = 1;
   EXPECT_EQ(test.try_isend(0), nullptr) << "its buffer is served";
   EXPECT_TRUE(test.posted().empty());
   EXPECT_EQ(test.try_isend(0), nullptr);

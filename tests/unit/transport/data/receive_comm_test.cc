@@ -166,8 +166,7 @@ TEST(ReceiveComm, ClearToSend_NamesBufferSizeTagAndKey) {
   EXPECT_EQ(entry.address, reinterpret_cast<uint64_t>(pair.to.data()));
   EXPECT_EQ(entry.bytes, 48u);
   EXPECT_EQ(entry.tag, 7);
-  EXPECT_EQ(entry.group, 1);
-  EXPECT_EQ(entry.flags, 0);
+  EXPECT_EQ(entry.group_and_flags, 1u);
   EXPECT_EQ(entry.rkey[0], pair.to.memory->keys[0].rkey);
   EXPECT_EQ(entry.sequence, end_of(*pair.sender).sequence_base);
 }

@@ -131,16 +131,15 @@ TEST(SendComm, ClearToSendHasAnImpossibleGroupOrBitsOfAnotherVersion_Fails) {
   const struct {
     void (*change)(wire::ClearToSend&);
     const char* text;
-  } cases[] = {{[](auto& slot) { slot.group = 0; }, "impossible size"},
-               {[](auto& slot) { slot.group = 9; }, "impossible size"},
-               {[](auto& slot) { slot.group = 0xff; }, "impossible size"},
-               {[](auto& slot) { slot.flags = 4; }, "another version"},
-               {[](auto& slot) { slot.reserved[0] = 1; }, "another version"},
-               {[](auto& slot) { slot.reserved[1] = 1; }, "another version"}};
+  } cases[] = {{[](auto& slot) { slot.group_and_flags = 0; }, "impossible size"},
+               {[](auto& slot) { slot.group_and_flags = 9; }, "impossible size"},
+               {[](auto& slot) { slot.group_and_flags = 0xff; }, "impossible size"},
+               {[](auto& slot) { slot.group_and_flags |= 1 << 10; }, "another version"},
+               {[](auto& slot) { slot.group_and_flags |= 1u << 31; }, "another version"}};
   for (const auto& [change, text] : cases) {
     BufferedPair pair;
     wire::ClearToSend& slot = tables_of(*pair.sender).ring[0];
-    slot.bytes = slot.group = 1;
+    slot.bytes = slot.group_and_flags = 1;
     change(slot);
     slot.sequence = end_of(*pair.sender).sequence_base;
     EXPECT_TRUE(pair.isend_fails(pair.from));

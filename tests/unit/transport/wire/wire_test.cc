@@ -76,19 +76,16 @@ TEST(Stamp, OfABuffer_HasNoReservedBits) {
 
 TEST(ClearToSend, AnythingBesideTheGroup_IsNotPlain) {
   ClearToSend slot{};
-  slot.group = 255;
+  slot.group_and_flags = 255;
   EXPECT_TRUE(is_plain(slot) && is_known(slot));
-  set_group(&slot, 255, kSlotFlags);
-  EXPECT_EQ(slot.group, 255);
-  EXPECT_EQ(slot.flags, kSlotFlags);
+  slot.group_and_flags |= kUsersBuffer | kAfterDecline;
+  EXPECT_EQ(group_of(slot), 255);
   EXPECT_FALSE(is_plain(slot));
   EXPECT_TRUE(is_known(slot));
-  slot.flags = 0;
-  slot.reserved[0] = 1;
-  EXPECT_FALSE(is_plain(slot) || is_known(slot));
-  slot.reserved[0] = 0;
-  slot.reserved[1] = 0x80;
-  EXPECT_FALSE(is_plain(slot) || is_known(slot));
+  for (int bit = 10; bit < 32; ++bit) {
+    slot.group_and_flags = 1 | 1u << bit;
+    EXPECT_FALSE(is_plain(slot) || is_known(slot)) << bit;
+  }
 }
 
 }  // namespace
