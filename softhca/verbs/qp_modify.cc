@@ -139,16 +139,19 @@ void connect(Qp& qp) {
   qp.runtime.gpu().pin_staging();
 }
 
-// Enters INIT, RTR, RTS or SQD, or stays in one of them.
-void enter_working_state(Qp& qp, const ibv_qp_attr& attr, int mask, ibv_qp_state from,
-                         ibv_qp_state to) {
+// Enters INIT, RTR, RTS or SQD, or stays in one of them. EINVAL when the QP has left `from`
+// meanwhile: a peer may stop it at any time.
+int enter_working_state(Qp& qp, const ibv_qp_attr& attr, int mask, ibv_qp_state from,
+                        ibv_qp_state to) {
   SharedQp& shared = qp.pair.shared();
   if (to != from) take_ece(qp);
   take_values(qp.pair, attr, mask);
   if (mask & IBV_QP_PORT) qp.pair.set_link(qp.runtime.faults().link(shared.device, shared.port));
   if (to == IBV_QPS_RTR && from != IBV_QPS_RTR) connect(qp);
-  shared.state.store(to, std::memory_order_release);
+  uint32_t expected = from;
+  if (!shared.state.compare_exchange_strong(expected, to)) return EINVAL;
   qp.run();
+  return 0;
 }
 
 // Returns 0, or the errno with which a configured fault, or a transport that connects by other
@@ -184,7 +187,7 @@ int modify(Qp& qp, const ibv_qp_attr& attr, int mask) {
     qp.pair.enter_error();
     qp.run();
   } else {
-    enter_working_state(qp, attr, mask, from, to);
+    if (int rc = enter_working_state(qp, attr, mask, from, to); rc != 0) return rc;
   }
   qp.handle()->state = to;
   qp.pair.attributes().qp_state = to;

@@ -3,6 +3,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <atomic>
+#include <thread>
+
 #include "tests/unit/softhca/endpoint.h"
 
 namespace softhca_test {
@@ -256,6 +259,26 @@ TEST(States, AddressOfAnotherPort_Fails) {
   EXPECT_EQ(a.to_rtr({a.qp()->qp_num, 1, {}}), EINVAL) << "no port, as many programs forget";
   a.options().port = 1;
   EXPECT_EQ(a.to_rtr(a.address()), 0);
+}
+
+TEST(States, PeerStopsTheQpWhileItIsModified_StaysInError) {
+  for (int round = 0; round < 20; ++round) {
+    Pair pair;
+    Buffer from(pair.a, 8);
+    std::atomic<bool> begun{false}, stopped{false};
+    std::thread modifier([&] {
+      ibv_qp_attr attr = {};
+      attr.qp_state = IBV_QPS_RTS;
+      for (; !stopped; begun = true) {
+        ibv_modify_qp(pair.b.qp(), &attr, IBV_QP_STATE | IBV_QP_ACCESS_FLAGS);
+      }
+    });
+    while (!begun) std::this_thread::yield();
+    EXPECT_NE(status_of(pair.a, Request(IBV_WR_RDMA_WRITE, from.sge(), 0, 1)), IBV_WC_SUCCESS);
+    stopped = true;
+    modifier.join();
+    ASSERT_EQ(pair.b.state(), IBV_QPS_ERR) << round;
+  }
 }
 
 TEST(States, ErrorFromReset_Fails) {
