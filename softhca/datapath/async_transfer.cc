@@ -119,6 +119,7 @@ bool complete_transfer(QueuePair& qp, Transfer& transfer, bool success) {
   if (transfer.has_receive) {
     success = success && exists && remote.state.load() != IBV_QPS_ERR;
     if (!success) transfer.receive.status = IBV_WC_WR_FLUSH_ERR;
+    if (exists) complete_taken(remote);
     if (exists && !push_completion(qp.process(), qp.peer(), remote.recv_cq, transfer.receive,
                                    transfer.solicited)) {
       qp.fail_remote(IBV_EVENT_QP_FATAL);

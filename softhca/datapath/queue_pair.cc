@@ -102,6 +102,8 @@ bool QueuePair::inbound_ended(Peer* peer) {
   if (shared_.inbound.load(std::memory_order_acquire) == 0) return true;
   // What a killed peer has asked this process to copy is still carried out here.
   if (peer == nullptr || peer->alive() || copies_for(process_, peer->instance())) return false;
+  SharedLock lock(shared_.mutex);
+  put_back(shared_, shared_.rq_taken);
   shared_.inbound.store(0);
   return true;
 }

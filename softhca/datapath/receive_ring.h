@@ -19,9 +19,19 @@ inline void pop_receive(SharedQp& qp) {
   qp.rq_head.store(qp.rq_head.load(std::memory_order_relaxed) + 1, std::memory_order_release);
 }
 
-// Undoes pop_receive() for the receive that was consumed last.
-inline void put_receive_back(SharedQp& qp) {
-  qp.rq_head.store(qp.rq_head.load(std::memory_order_relaxed) - 1, std::memory_order_release);
+// Consumes the next receive for a transfer that is in progress from now on. complete_taken() or
+// put_back() follows, in the order of the transfers.
+inline void take_receive(SharedQp& qp) {
+  pop_receive(qp);
+  ++qp.rq_taken;
+}
+
+inline void complete_taken(SharedQp& qp) { --qp.rq_taken; }
+
+// Undoes take_receive() for the last `count` receives.
+inline void put_back(SharedQp& qp, uint32_t count) {
+  qp.rq_taken -= count;
+  qp.rq_head.store(qp.rq_head.load(std::memory_order_relaxed) - count, std::memory_order_release);
 }
 
 // Completes all posted receives of a QP of `owner` with IBV_WC_WR_FLUSH_ERR. Does nothing for a QP

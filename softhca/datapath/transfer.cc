@@ -259,7 +259,7 @@ TransferResult deliver(QueuePair& qp, Wqe& wqe, Transfer& transfer, bool alone) 
     if (result.kind == TransferResult::kInProgress && wqe.consumes_receive()) {
       transfer.receive = receive_completion(qp, wqe, transfer);
       transfer.has_receive = true;
-      pop_receive(qp.remote());
+      take_receive(qp.remote());
     }
     return result;
   }
@@ -285,7 +285,7 @@ TransferResult finish_in_steps(QueuePair& qp, Wqe& wqe, Transfer& transfer) {
   if (qp.remote().live.load() != 0 && state != IBV_QPS_ERR && state != IBV_QPS_RESET) {
     if (transfer.has_receive) {
       transfer.has_receive = false;
-      put_receive_back(qp.remote());
+      put_back(qp.remote(), 1);
     }
     result = complete(qp, wqe, transfer);
   }

@@ -20,7 +20,7 @@
 namespace softhca {
 
 constexpr uint64_t kArenaMagic = 0x3161636874666f73;  // "softhca1"
-constexpr uint32_t kLayoutVersion = 8;
+constexpr uint32_t kLayoutVersion = 9;
 
 // A QPN is slot << kQpIndexBits | index. Slot 0 is not used: QPN 0 and 1 are reserved for
 // management (the SMI and the GSI).
@@ -158,6 +158,7 @@ struct SharedQp {
   uint64_t rq;                                // offset of the ring of RecvWqe
   uint32_t rq_stride;                         // bytes
   uint32_t rq_entries;                        // a power of two
+  uint32_t rq_taken;                          // last before rq_head: of transfers in progress
   alignas(64) std::atomic<uint64_t> rq_tail;  // owner
   alignas(64) std::atomic<uint64_t> rq_head;  // under mutex
 };

@@ -111,6 +111,7 @@ void init_shared(const Qp& qp, const Context& context, const Pd& pd, uint64_t ri
   shared.rq = ring;
   shared.rq_stride = receive_stride(config.cap);
   shared.rq_entries = receive_entries(config.cap);
+  shared.rq_taken = 0;
   shared.rq_head.store(0);
   shared.rq_tail.store(0);
   shared.state.store(IBV_QPS_RESET);

@@ -116,6 +116,7 @@ void reset(Qp& qp) {
     shared.state.store(IBV_QPS_RESET);
     shared.epoch.fetch_add(1);
     shared.rq_head.store(shared.rq_tail.load());
+    shared.rq_taken = 0;
     shared.dest_qpn = 0;
     shared.access = 0;
     shared.rq_psn = 0;

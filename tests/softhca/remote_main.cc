@@ -67,14 +67,16 @@ class Commands {
 
  private:
   // Answers, and then writes one byte value after the other into all of the peer's memory, until
-  // the QP fails.
+  // the QP fails; with "immediate", always the same bytes, and an immediate with them.
   void flood(std::istream& in, std::ostream& out) {
     Request request(IBV_WR_RDMA_WRITE, memory_->sge());
-    in >> request.wr.wr.rdma.remote_addr >> request.wr.wr.rdma.rkey;
+    std::string kind;
+    in >> request.wr.wr.rdma.remote_addr >> request.wr.wr.rdma.rkey >> kind;
+    if (kind == "immediate") request.wr.opcode = IBV_WR_RDMA_WRITE_WITH_IMM;
     std::cout << "ok" << std::endl;
     ibv_wc_status status = IBV_WC_SUCCESS;
     for (uint8_t seed = 0; status == IBV_WC_SUCCESS; ++seed) {
-      memory_->fill(seed);
+      if (kind.empty()) memory_->fill(seed);
       for (int i = 0; i < 2; ++i) request.post(endpoint_->qp());
       for (int i = 0; i < 2; ++i) status = std::max(status, endpoint_->wait().status);
     }

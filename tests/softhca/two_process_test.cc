@@ -139,6 +139,21 @@ TEST_P(AcrossProcesses, PeerKilledDuringItsWrites_ReceivesAreFlushed) {
   peer_.reap();
 }
 
+// The receive that a transfer in progress has taken is flushed as well.
+TEST_P(AcrossProcesses, PeerKilledDuringItsImmediates_EachReceiveCompletesOnce) {
+  constexpr uint64_t kReceives = 64;
+  for (uint64_t id = 0; id < kReceives; ++id) ASSERT_EQ(own_.recv_empty(id), 0);
+  ASSERT_EQ(peer_.ask("flood " + std::to_string(memory_.address()) + " " +
+                      std::to_string(memory_.rkey()) + " immediate"),
+            "ok");
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  peer_.kill();
+  ASSERT_EQ(own_.to_state(IBV_QPS_ERR), 0);
+  for (uint64_t id = 0; id < kReceives; ++id) ASSERT_EQ(own_.wait().wr_id, id);
+  EXPECT_TRUE(own_.quiet());
+  peer_.reap();
+}
+
 // Recovery relies on it: once the QP is in ERROR, no late packet changes memory.
 TEST_P(AcrossProcesses, QpMovedToErrorDuringWrites_NoByteArrivesAfterwards) {
   for (int round = 0; round < 5; ++round) {
