@@ -143,6 +143,12 @@ void abort_transfer(QueuePair& qp, Transfer& transfer) {
     while (poll_lane_copies(transfer).kind == TransferResult::kInProgress)
       std::this_thread::yield();
   }
+  if (transfer.has_receive) {
+    SharedQp& remote = qp.remote();
+    SharedLock lock(remote.mutex);
+    if (remote.live.load() != 0 && remote.state.load() != IBV_QPS_RESET) put_back(remote, 1);
+    transfer.has_receive = false;
+  }
   complete_transfer(qp, transfer, false);
 }
 

@@ -22,7 +22,9 @@ TransferResult advance_transfer(QueuePair& qp, Transfer& transfer);
 // called in the order of posting. Returns false when the receive could not complete, since the
 // remote QP has been stopped, or its CQ is full: there is no acknowledgement then.
 bool complete_transfer(QueuePair& qp, Transfer& transfer, bool success);
-// Waits until a transfer in progress touches no memory any more, and completes it as flushed.
+// Waits until a transfer in progress touches no memory any more, and forgets it. Its receiver
+// learns nothing: the receive is posted again, once all later ones in progress have been aborted,
+// too.
 void abort_transfer(QueuePair& qp, Transfer& transfer);
 
 }  // namespace softhca

@@ -2,6 +2,7 @@
 // cannot access.
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <thread>
 #include <tuple>
 
@@ -46,6 +47,26 @@ TEST(Gpu, ReadBeyondTheDepth_TargetConnectedAgainMeanwhile_IsAnswered) {
   pair.b.options().rq_psn = 1;
   pair.b.connect(pair.a.address());
   EXPECT_EQ(pair.a.wait().status, IBV_WC_SUCCESS);
+}
+
+// The receiver cannot know: it waits for the rest of the message until its own QP stops.
+TEST(Gpu, RequesterResetDuringSends_ReceivesStayPosted) {
+  Pair pair;
+  Memory from(pair.a, 0, 64);
+  Memory to(pair.b, 0, 64);
+  for (uint64_t id : {1, 2, 3}) ASSERT_EQ(pair.b.recv(id, to.sge()), 0);
+  hooks().set_copies_held(1);
+  for (int i = 0; i < 2; ++i) post(pair.a, Request(IBV_WR_SEND, from.sge()));
+  std::thread copies([&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    hooks().set_copies_held(0);
+  });
+  ASSERT_EQ(pair.a.to_state(IBV_QPS_RESET), 0);
+  copies.join();
+  EXPECT_TRUE(pair.b.quiet());
+  EXPECT_EQ(pair.b.state(), IBV_QPS_RTS);
+  ASSERT_EQ(pair.b.to_state(IBV_QPS_ERR), 0);
+  for (uint64_t id : {1, 2, 3}) EXPECT_EQ(pair.b.wait().wr_id, id);
 }
 
 TEST(Gpu, SendIntoFullCq_IsNotAcknowledged) {
