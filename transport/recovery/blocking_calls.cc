@@ -11,15 +11,6 @@
 
 namespace gdr::transport {
 
-BlockingCalls::~BlockingCalls() {
-  {
-    std::lock_guard lock(mutex_);
-    stopping_ = true;
-  }
-  changed_.notify_all();
-  if (thread_.joinable()) thread_.join();
-}
-
 void BlockingCalls::add(std::function<void()> call) {
   {
     std::lock_guard lock(mutex_);
@@ -36,7 +27,7 @@ bool BlockingCalls::start() {
   if (thread_.joinable()) return true;
   const BlockedSignals blocked;
   try {
-    thread_ = std::thread([this] { run(); });
+    thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
     pthread_setname_np(thread_.native_handle(), thread_name_);
   } catch (const std::system_error&) {
     return false;
@@ -46,12 +37,11 @@ bool BlockingCalls::start() {
 
 // An exception would end the process. The watcher asks again for what was not done, about once a
 // second.
-void BlockingCalls::run() {
+void BlockingCalls::run(const std::stop_token& stop) {
   bool logged = false;
   std::unique_lock lock(mutex_);
-  for (;;) {
-    changed_.wait(lock, [this] { return stopping_ || !waiting_.empty(); });
-    if (stopping_) return;
+  while (changed_.wait(lock, stop, [this] { return !waiting_.empty(); })) {
+    if (stop.stop_requested()) return;
     std::function<void()> call = std::move(waiting_.front());
     waiting_.pop_front();
     lock.unlock();

@@ -5,6 +5,7 @@
 #include <deque>
 #include <functional>
 #include <mutex>
+#include <stop_token>
 #include <thread>
 
 namespace gdr::transport {
@@ -14,11 +15,8 @@ namespace gdr::transport {
 // wait for that. Thread-safe.
 class BlockingCalls {
  public:
+  // Its end waits for the call that is under way, and drops those that wait.
   explicit BlockingCalls(const char* thread_name) : thread_name_(thread_name) {}
-  // Waits for the call that is under way; drops those that wait.
-  ~BlockingCalls();
-  BlockingCalls(const BlockingCalls&) = delete;
-  BlockingCalls& operator=(const BlockingCalls&) = delete;
 
   // Has a call made, after those that were added before. The first one starts the thread,
   // which takes no signals. Where no thread can be started, makes the call itself.
@@ -27,14 +25,13 @@ class BlockingCalls {
 
  private:
   bool start();  // with mutex_
-  void run();
+  void run(const std::stop_token& stop);
 
   const char* const thread_name_;
-  std::mutex mutex_;  // guards waiting_ and stopping_
-  std::condition_variable changed_;
+  std::mutex mutex_;  // guards waiting_
+  std::condition_variable_any changed_;
   std::deque<std::function<void()>> waiting_;
-  bool stopping_ = false;
-  std::thread thread_;
+  std::jthread thread_;  // which ends before all that it uses
 };
 
 }  // namespace gdr::transport
