@@ -21,36 +21,27 @@ uint32_t ended_epochs(uint32_t step) { return (step + 1) / 2; }
 
 bool is_newer(uint32_t serial, uint32_t than) { return static_cast<int32_t>(serial - than) > 0; }
 
-Status contradiction(const wire::PairStatement& statement, const std::string& what) {
-  return fail(Code::kInternal,
-              "the peer's statement about queue pair " + std::to_string(statement.pair) +
-                  " contradicts the protocol of recovery: step " + std::to_string(statement.step) +
-                  ", seen " + std::to_string(statement.seen) + ", arrived " +
-                  std::to_string(statement.arrived) + ", but " + what);
-}
-
-// Checks a statement of the other end to an end that is at step `own`.
+// Checks a statement of the other end to an end that is at step `own`: no end goes back, nor so far
+// before the other one has followed; a sender counts nothing, and a receiver once for each epoch.
 Status check(const wire::PairStatement& statement, const PeerEnd& before, PairEnd end,
              uint32_t own) {
   const uint32_t step = statement.step;
-  if (step < before.step || statement.seen < before.seen) {
-    return contradiction(statement, "it has stated step " + std::to_string(before.step) +
-                                        ", seen " + std::to_string(before.seen) + " before");
-  }
-  if (step > own + 1 || statement.seen > own) {
-    return contradiction(statement, "this end is at step " + std::to_string(own));
-  }
-  if (statement.seen + 1 < step) {
-    return contradiction(statement, "it may not be so far before this end is");
-  }
-  if (end == PairEnd::kReceiver && statement.arrived != 0) {
-    return contradiction(statement, "a sender counts nothing");
-  }
-  if (ended_epochs(step) == ended_epochs(before.step) && statement.arrived != before.arrived) {
-    return contradiction(statement, "it has stated " + std::to_string(before.arrived) +
-                                        " for the same epoch before");
-  }
-  return {};
+  const bool goes_back = step < before.step || statement.seen < before.seen;
+  const bool goes_ahead = step > own + 1 || statement.seen > own || statement.seen + 1 < step;
+  const bool counts_again =
+      ended_epochs(step) == ended_epochs(before.step) && statement.arrived != before.arrived;
+  const bool sender_counts = end == PairEnd::kReceiver && statement.arrived != 0;
+  if (!goes_back && !goes_ahead && !counts_again && !sender_counts) return {};
+  const auto text = [](uint32_t at, uint32_t seen, uint64_t arrived) {
+    return "step " + std::to_string(at) + ", seen " + std::to_string(seen) + ", arrived " +
+           std::to_string(arrived);
+  };
+  return fail(Code::kInternal, "the peer's statement about queue pair " +
+                                   std::to_string(statement.pair) +
+                                   " contradicts the protocol of recovery: " +
+                                   text(step, statement.seen, statement.arrived) + ", after " +
+                                   text(before.step, before.seen, before.arrived) +
+                                   ", to an end at step " + std::to_string(own));
 }
 
 // Whether the status of a statement with that reason is an errno value.

@@ -377,7 +377,7 @@ TEST(PairAgreement, SenderThatStatesArrivals_IsAnError) {
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().text,
             "the peer's statement about queue pair 3 contradicts the protocol of recovery: step 1, "
-            "seen 0, arrived 17, but a sender counts nothing");
+            "seen 0, arrived 17, after step 0, seen 0, arrived 0, to an end at step 0");
   statement.arrived = 0;
   EXPECT_TRUE(ends.receiver.on_statement(statement, ends.now));
 }
