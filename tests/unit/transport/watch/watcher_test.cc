@@ -181,29 +181,6 @@ TEST(Watcher, PeerProcessDies_OneWarningNamesItAndCountsItsConnections) {
   watcher->remove(other.link.get());
 }
 
-RailLoss loss_of_a_port() {
-  RailLoss loss;
-  loss.port = "fake_a:1";
-  loss.peer = "b fake_b:1";
-  loss.usable = "fake_c:1";
-  return loss;
-}
-
-TEST(Watcher, ConnectionFails_RailsThatWereLostAreLoggedBefore) {
-  auto watcher = Watcher::start(std::chrono::seconds(0)).value();
-  RecordedLog log;
-  LinkToWatch watched;
-  watcher->add(watched.link, {});
-  watcher->recovery_hooks().rail_lost(loss_of_a_port());
-  watched.link->fail_link(Error{Code::kRemote, "no rail is left"}, false);
-  watcher->log_failure(*watched.link);
-  const std::vector<std::string> warnings = log.warnings();
-  ASSERT_EQ(warnings.size(), 2u);
-  EXPECT_TRUE(contains(warnings[0], "is lost")) << warnings[0];
-  EXPECT_TRUE(contains(warnings[1], "no rail is left")) << warnings[1];
-  watcher->remove(watched.link.get());
-}
-
 TEST(Watcher, EventsMustNotFail_FatalEventIsOnlyLogged) {
   WatchedHca bed(/*events_fail=*/false);
   bed.verbs.raise_event("fake_e", IBV_EVENT_DEVICE_FATAL, nullptr);
