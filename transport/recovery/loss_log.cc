@@ -68,27 +68,19 @@ bool is_used(const RecoveryState& state, uint32_t rail) {
 
 // What a pair that is not usable waits for.
 const char* awaited_text(const RecoveryState& state, const Pair& pair) {
-  const bool awaits_probe = pair.agreement.awaits_probe();
-  switch (pair.phase()) {
-    case PairPhase::kUsing:
-      return "";
-    case PairPhase::kReturning:
-      return awaits_probe ? "connected again, its probe has not come through yet"
-                          : "connected again at this end, but not at the peer yet";
-    case PairPhase::kLosing:
-    case PairPhase::kAgreeing:
-      return "the ends have not agreed yet on what has arrived";
-    case PairPhase::kDraining:
-      return pair.may_return() ? "NCCL has not used it since" : "not used again";
-    case PairPhase::kGivenUp:
-      return "not used again";
-    case PairPhase::kResting:
-    case PairPhase::kReviving:
-      break;
-  }
-  if (state.is_port_down(pair)) return "its port is down at this end";
-  return pair.holder == RecoveryState::Holder::kReviver ? "being connected again"
-                                                        : "tried again from time to time";
+  constexpr const char* kTexts[] = {"",  // by PairPhase
+                                    "connected again at this end, no probe has come through yet",
+                                    "the ends have not agreed yet on what has arrived",
+                                    "the ends have not agreed yet on what has arrived",
+                                    "NCCL has not used it since",
+                                    "tried again from time to time",
+                                    "being connected again",
+                                    "not used again"};
+  const PairPhase phase = pair.phase();
+  const bool rests = phase == PairPhase::kResting || phase == PairPhase::kReviving;
+  if (rests && state.is_port_down(pair)) return "its port is down at this end";
+  const bool is_left = phase == PairPhase::kDraining && !pair.may_return();
+  return kTexts[static_cast<size_t>(is_left ? PairPhase::kGivenUp : phase)];
 }
 
 }  // namespace
