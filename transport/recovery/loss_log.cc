@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "transport/recovery/recovery.h"
 #include "transport/recovery/recovery_parts.h"
 
 namespace gdr::transport {
@@ -166,16 +167,18 @@ void log_return(RecoveryState& state, Pair& pair) {
   state.hooks.rail_returned(state.io.port_text(pair.index), state.io.peer_text(pair.index));
 }
 
-std::string state_text(const RecoveryState& state) {
+std::string Recovery::state_text() const {
+  std::lock_guard lock(state_.mutex);
+  if (state_.closed) return "";  // the rails may not exist any more
   std::string text;
-  for (const Pair& pair : state.pairs) {
+  for (const Pair& pair : state_.pairs) {
     if (pair.agreement.usable()) continue;
-    text += (text.empty() ? ", lost: " : "; ") + state.io.path_text(pair.index) + " (" +
-            cause_text(describe_loss(state, pair)) + "), " + awaited_text(state, pair);
+    text += (text.empty() ? ", lost: " : "; ") + state_.io.path_text(pair.index) + " (" +
+            cause_text(describe_loss(state_, pair)) + "), " + awaited_text(state_, pair);
   }
-  for (uint32_t rail = 0; rail < state.rails.size(); ++rail) {
-    if (!state.rails[rail].port_down || !is_used(state, rail)) continue;
-    text += (text.empty() ? ", " : "; ") + to_string(state.device(rail)) +
+  for (uint32_t rail = 0; rail < state_.rails.size(); ++rail) {
+    if (!state_.rails[rail].port_down || !is_used(state_, rail)) continue;
+    text += (text.empty() ? ", " : "; ") + to_string(state_.device(rail)) +
             ": its port is down, the HCA retries";
   }
   return text;

@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "transport/recovery/recovery.h"
 #include "transport/recovery/recovery_parts.h"
 
 namespace gdr::transport {
@@ -74,8 +75,6 @@ bool is_usable_beside(const RecoveryState& state, uint32_t rail) {
   });
 }
 
-}  // namespace
-
 // A CQ that no rail has was given back; another connection may have one at its address by now.
 bool take_event(RecoveryState& state, const HcaContext& hca, const ibv_async_event& event) {
   const ibv_cq* cq = cq_of(event);
@@ -109,6 +108,15 @@ bool take_event(RecoveryState& state, const HcaContext& hca, const ibv_async_eve
   }
 }
 
+}  // namespace
+
+bool RecoverySteps::on_event(const HcaContext& hca, const ibv_async_event& event) {
+  std::lock_guard lock(state_.mutex);
+  if (state_.closed || !state_.recovers || !take_event(state_, hca, event)) return false;
+  take_steps(state_, state_.now());
+  return true;
+}
+
 // Without the mutex: firmware may not answer. What the port reports meanwhile counts.
 void query_port(RecoveryState& state, uint32_t rail, RecoveryTime now, RecoveryLock& lock) {
   if (now < state.rails[rail].query_at) return;
@@ -122,21 +130,21 @@ void query_port(RecoveryState& state, uint32_t rail, RecoveryTime now, RecoveryL
   if (!state.closed && events == state.port_events) set_port(state, rail, active);
 }
 
-void look_at_rails(RecoveryState& state, RecoveryLock& lock) {
-  for (uint32_t rail = 0; rail < state.rails.size() && !state.closed; ++rail) {
-    const HcaContext& hca = *state.device(rail).hca;
+void RecoverySteps::look_at_rails() {
+  RecoveryLock lock(state_.mutex);
+  if (!state_.recovers || state_.closed || state_.link->failed()) return;
+  for (uint32_t rail = 0; rail < state_.rails.size() && !state_.closed; ++rail) {
+    const HcaContext& hca = *state_.device(rail).hca;
     bool gone = false;
     {
-      const Unlocked unlocked(state, lock);
+      const Unlocked unlocked(state_, lock);
       gone = hca.is_gone();
     }
-    if (state.closed) return;
-    if (gone) {
-      lose_hca(state, hca);
-    } else {
-      query_port(state, rail, state.now(), lock);
-    }
+    if (state_.closed) return;
+    if (gone) lose_hca(state_, hca);
+    if (!gone) query_port(state_, rail, state_.now(), lock);
   }
+  take_steps(state_, state_.now());
 }
 
 void lose_rail(RecoveryState& state, uint32_t rail, PairCause cause) {
@@ -176,12 +184,14 @@ void lose_ports_that_are_down(RecoveryState& state) {
   }
 }
 
-bool waits_for_port(const RecoveryState& state, const HcaContext& hca, int port) {
+bool RecoverySteps::waits_for_port(const HcaContext& hca, int port) const {
+  std::lock_guard lock(state_.mutex);
+  if (state_.closed || state_.link->failed()) return false;
   bool waits = false;
-  for (const Pair& pair : state.pairs) {
+  for (const Pair& pair : state_.pairs) {
     if (!pair.agreement.usable()) continue;
-    if (!state.is_port_down(pair)) return false;
-    const Device& device = state.device(pair.rail);
+    if (!state_.is_port_down(pair)) return false;
+    const Device& device = state_.device(pair.rail);
     waits = waits || (device.hca.get() == &hca && device.port == port);
   }
   return waits;

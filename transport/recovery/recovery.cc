@@ -169,9 +169,4 @@ bool Recovery::is_given_up(uint32_t rail) const {
   });
 }
 
-std::string Recovery::state_text() const {
-  std::lock_guard lock(state_.mutex);
-  return state_.closed ? "" : transport::state_text(state_);  // the rails may not exist any more
-}
-
 }  // namespace gdr::transport

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <mutex>
-#include <string>
 
 #include "transport/pairs/work_id.h"
 #include "transport/recovery/recovery_state.h"
@@ -56,14 +55,9 @@ bool is_revival_due(const RecoveryState& state, const RecoveryState::Pair& pair,
 // Queries the port of a rail, and connects those of its pairs that are due.
 void revive_pairs(RecoveryState& state, uint32_t rail, RecoveryTime now, RecoveryLock& lock);
 
-// ---- rail_states.cc: ports that are down, HCAs that are gone, rails that were withdrawn
+// ---- rail_states.cc: ports that are down, HCAs that are gone, rails that were withdrawn. What the
+// watcher reports of them is there, too: RecoverySteps::on_event() and others.
 
-// An HCA of the connection reported an event. Returns whether recovery deals with it.
-bool take_event(RecoveryState& state, const HcaContext& hca, const ibv_async_event& event);
-// Looks at what the HCAs and ports have reported before.
-void look_at_rails(RecoveryState& state, RecoveryLock& lock);
-// See RecoverySteps::waits_for_port().
-bool waits_for_port(const RecoveryState& state, const HcaContext& hca, int port);
 // Queries whether the port of a rail is active, unless that was done in the last second.
 void query_port(RecoveryState& state, uint32_t rail, RecoveryTime now, RecoveryLock& lock);
 // A port that is down is given up at once where there is another rail.
@@ -113,7 +107,5 @@ void log_failed_return(RecoveryState& state, RecoveryState::Pair& pair, const Er
                        RecoveryTime now);
 void log_return(RecoveryState& state, RecoveryState::Pair& pair);
 RailLoss describe_loss(const RecoveryState& state, const RecoveryState::Pair& pair);
-// See Recovery::state_text().
-std::string state_text(const RecoveryState& state);
 
 }  // namespace gdr::transport

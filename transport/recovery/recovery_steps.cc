@@ -261,25 +261,6 @@ void RecoverySteps::on_statement(const wire::PairStatement& statement) {
   });
 }
 
-bool RecoverySteps::on_event(const HcaContext& hca, const ibv_async_event& event) {
-  std::lock_guard lock(state_.mutex);
-  if (state_.closed || !state_.recovers || !take_event(state_, hca, event)) return false;
-  take_steps(state_, state_.now());
-  return true;
-}
-
-void RecoverySteps::look_at_rails() {
-  RecoveryLock lock(state_.mutex);
-  if (state_.closed || !state_.recovers || state_.link->failed()) return;
-  transport::look_at_rails(state_, lock);
-  take_steps(state_, state_.now());
-}
-
-bool RecoverySteps::waits_for_port(const HcaContext& hca, int port) const {
-  std::lock_guard lock(state_.mutex);
-  return !state_.closed && !state_.link->failed() && transport::waits_for_port(state_, hca, port);
-}
-
 void RecoverySteps::stop_pairs(uint32_t rails) {
   RecoveryLock lock(state_.mutex);
   state_.asked_to_stop &= ~rails;
