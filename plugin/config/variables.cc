@@ -29,7 +29,7 @@ Status assign_parsed(const std::string& value, T* field, [[maybe_unused]] Notes*
   auto parsed = Type::parse(value);
   if (!parsed) return forward_error(parsed);
   if constexpr (requires { parsed->notes(); }) {
-    notes->insert(notes->end(), parsed->notes().begin(), parsed->notes().end());
+    for (Finding& note : parsed->notes()) notes->push_back(std::move(note));
   }
   *field = std::move(*parsed);
   return {};

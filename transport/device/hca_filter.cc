@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <utility>
 
 namespace gdr::transport {
 namespace {
@@ -10,42 +11,31 @@ constexpr int kMaxPort = 255;            // verbs counts ports in 8 bits
 constexpr int kMaxRailOrPlane = 0x7fff;  // NCCL's properties carry them in 16 bits, signed
 
 struct Field {
-  const char* name;
   int low;
   int high;
   int HcaFilter::Entry::*value;
 };
 
-constexpr Field kFields[] = {{"port", 1, kMaxPort, &HcaFilter::Entry::port},
-                             {"rail", 0, kMaxRailOrPlane, &HcaFilter::Entry::rail},
-                             {"plane", 0, kMaxRailOrPlane, &HcaFilter::Entry::plane}};
-
-Status parse_field(std::string_view text, const Field& field, HcaFilter::Entry* entry) {
-  int number = 0;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size() || number < field.low ||
-      number > field.high) {
-    return fail(Code::kInvalidUsage, std::string("the ") + field.name + " '" + std::string(text) +
-                                         "' is not a number from " + std::to_string(field.low) +
-                                         " to " + std::to_string(field.high));
-  }
-  entry->*field.value = number;
-  return {};
-}
+constexpr Field kFields[] = {{1, kMaxPort, &HcaFilter::Entry::port},
+                             {0, kMaxRailOrPlane, &HcaFilter::Entry::rail},
+                             {0, kMaxRailOrPlane, &HcaFilter::Entry::plane}};
+constexpr char kNoFields[] =
+    "behind the name stand :port, from 1 to 255, :rail and :plane, from 0 to 32767";
 
 // Parses `[port[:rail[:plane]]]`; an empty field is not given.
-Result<HcaFilter::Entry> parse_fields(std::string_view text) {
-  HcaFilter::Entry entry;
-  for (const Field& field : kFields) {
-    size_t colon = text.find(':');
-    std::string_view value = text.substr(0, colon);
-    if (!value.empty()) {
-      if (Status status = parse_field(value, field, &entry); !status) return forward_error(status);
+bool parse_fields(std::string_view text, HcaFilter::Entry* entry) {
+  for (const auto& [low, high, field] : kFields) {
+    const size_t colon = std::min(text.find(':'), text.size());
+    int& value = entry->*field;
+    if (colon > 0) {
+      const char* field_end = text.data() + colon;
+      const auto [end, error] = std::from_chars(text.data(), field_end, value);
+      if (error != std::errc() || end != field_end || value < low || value > high) return false;
     }
-    if (colon == std::string_view::npos) return entry;
+    if (colon == text.size()) return true;
     text.remove_prefix(colon + 1);
   }
-  return fail(Code::kInvalidUsage, "an entry has more fields than name:port:rail:plane");
+  return false;
 }
 
 bool has_device(const HcaFilter::Ports& ports, const std::string& name) {
@@ -64,35 +54,25 @@ std::string listed(const auto& texts, const std::string& quote) {
 Result<HcaFilter> HcaFilter::parse(std::string_view text) {
   HcaFilter filter;
   NameList& list = filter.list_;
-  list = NameList::parse(text, kMaxEntries);
-  for (NameList::Entry& item : std::exchange(list.entries, {})) {
-    Result<Entry> entry = parse_fields(item.fields);
-    if (!entry) {
-      list.add_unread(item.name + ":" + item.fields, entry.error().text);
+  list = NameList::parse(text);
+  for (Entry& entry : std::exchange(list.entries, {})) {
+    if (!parse_fields(entry.fields, &entry)) {
+      list.add_unread(entry.name + ":" + entry.fields, kNoFields);
       if (!list.exclude) continue;
-      item.fields.clear();
+      entry = {.name = entry.name, .fields = ""};
     }
-    filter.entries_.push_back(entry ? *entry : Entry{});
-    list.entries.push_back(std::move(item));
-  }
-  const std::string unread = list.unread_text();
-  if (list.names_nothing()) {
-    list.notes.push_back(
-        {FindingKind::kBadValue, Severity::kError, "", unread + "; no port is used", ""});
-  } else if (!unread.empty()) {
-    list.notes.push_back({FindingKind::kListEntry, Severity::kWarning, "", unread, ""});
+    list.entries.push_back(std::move(entry));
   }
   return filter;
 }
 
-bool HcaFilter::matches(size_t entry, std::string_view device, int port) const {
-  if (!list_.names(list_.entries[entry], device)) return false;
-  return entries_[entry].port == -1 || entries_[entry].port == port;
+bool HcaFilter::matches(const Entry& entry, std::string_view device, int port) const {
+  return list_.names(entry, device) && (entry.port == -1 || entry.port == port);
 }
 
 const HcaFilter::Entry* HcaFilter::match(std::string_view device, int port) const {
-  for (size_t i = 0; i < entries_.size(); ++i) {
-    if (matches(i, device, port)) return &entries_[i];
+  for (const Entry& entry : list_.entries) {
+    if (matches(entry, device, port)) return &entry;
   }
   return nullptr;
 }
@@ -104,9 +84,9 @@ std::set<std::string> HcaFilter::hcas_by_prefix(const Ports& ports,
   for (const auto& [device, port] : ports) {
     std::set<std::string> names;
     bool is_meant = false;
-    for (size_t i = 0; i < entries_.size(); ++i) {
-      if (!matches(i, device, port)) continue;
-      const std::string& name = list_.entries[i].name;
+    for (const Entry& entry : list_.entries) {
+      if (!matches(entry, device, port)) continue;
+      const std::string& name = entry.name;
       is_meant = is_meant || name == device || !has_device(ports, name);
       names.insert(name);
     }
@@ -127,7 +107,8 @@ std::string HcaFilter::exact_text(const Ports& ports) const {
       if (list_.names(entry, device)) names.insert(device);
     }
     if (names.empty() || has_device(ports, entry.name)) names = {entry.name};
-    for (const std::string& name : names) exact.entries.push_back({name, entry.fields});
+    for (const std::string& name : names)
+      exact.entries.push_back({.name = name, .fields = entry.fields});
   }
   return exact.to_string();
 }
@@ -135,17 +116,16 @@ std::string HcaFilter::exact_text(const Ports& ports) const {
 Findings HcaFilter::findings_on(const Ports& ports) const {
   Findings findings;
   std::vector<std::string> unmatched;
-  for (size_t i = 0; i < entries_.size() && !ports.empty(); ++i) {
-    const bool any = std::any_of(ports.begin(), ports.end(), [&](const auto& port) {
-      return matches(i, port.first, port.second);
-    });
-    const NameList::Entry& entry = list_.entries[i];
+  for (const Entry& entry : list_.entries) {
+    const bool any = ports.empty() || std::ranges::any_of(ports, [&](const auto& port) {
+                       return matches(entry, port.first, port.second);
+                     });
     if (!any) unmatched.push_back(entry.name + (entry.fields.empty() ? "" : ":") + entry.fields);
   }
   if (!unmatched.empty()) {
     std::set<std::string> hcas;
     for (const auto& port : ports) hcas.insert(port.first);
-    const bool has_effect = list_.exclude || unmatched.size() < entries_.size();
+    const bool has_effect = list_.exclude || unmatched.size() < list_.entries.size();
     findings.push_back({FindingKind::kHcaUnmatched, Severity::kWarning, "NCCL_IB_HCA",
                         listed(unmatched, "'") + (unmatched.size() == 1 ? " matches" : " match") +
                             " no port of this machine, whose HCAs are " + listed(hcas, ""),
@@ -165,17 +145,15 @@ Findings HcaFilter::findings_on(const Ports& ports) const {
 }
 
 bool HcaFilter::accepts(std::string_view device, int port) const {
-  if (entries_.empty()) return !list_.names_nothing();
+  if (list_.entries.empty()) return !list_.is_set;
   return (match(device, port) != nullptr) != list_.exclude;
 }
 
 bool HcaFilter::names_in_full(std::string_view device, int port) const {
   if (list_.exclude) return false;
-  for (size_t i = 0; i < entries_.size(); ++i) {
-    bool same_port = entries_[i].port == -1 || entries_[i].port == port;
-    if (list_.entries[i].name == device && same_port) return true;
-  }
-  return false;
+  return std::ranges::any_of(list_.entries, [&](const Entry& entry) {
+    return entry.name == device && matches(entry, device, port);
+  });
 }
 
 std::string to_string(const SkippedPort& skipped) {

@@ -34,16 +34,10 @@ std::string to_string(const SkippedPort& skipped);  // "mlx5_0:1 is excluded by 
 // cannot be read is left out; in a list of exclusions, the whole HCA that it names is excluded.
 class HcaFilter {
  public:
-  static constexpr size_t kMaxEntries =
-      32;  // NCCL's limit; further entries are ignored with a note
   // Why a port that is not accepted is skipped.
   static constexpr char kExcluded[] = "is excluded by NCCL_IB_HCA";
 
-  struct Entry {
-    int port = -1;   // -1: every port
-    int rail = -1;   // -1: not given
-    int plane = -1;  // -1: not given
-  };
+  using Entry = NameList::Entry;
 
   HcaFilter() = default;  // accepts every port
   // Never fails: notes() has what cannot be read. Where nothing can, no port is accepted.
@@ -55,7 +49,7 @@ class HcaFilter {
   const Entry* entry_for(std::string_view device, int port) const;
   // Whether an entry accepts this port by the HCA's whole name, not only by a prefix of it.
   bool names_in_full(std::string_view device, int port) const;
-  size_t size() const { return entries_.size(); }
+  size_t size() const { return list_.entries.size(); }
   // Ports of a machine, each an HCA's name and a port's number.
   using Ports = std::vector<std::pair<std::string, int>>;
   // What the list does on a machine of these ports that its author may not mean; subject
@@ -66,18 +60,17 @@ class HcaFilter {
   Findings findings_on(const Ports& ports) const;
   // The list by whole names, which does not match what entries match as beginnings of names only.
   std::string exact_text(const Ports& ports) const;
-  // What parse() ignored, as texts for the user.
-  const Findings& notes() const { return list_.notes; }
+  // What could not be read, for the user.
+  Findings notes() const { return list_.notes("port"); }
   // The filter in the grammar above; "^" where no port is accepted.
-  std::string to_string() const { return list_.names_nothing() ? "^" : list_.to_string(); }
+  std::string to_string() const { return list_.to_string(); }
 
  private:
-  bool matches(size_t entry, std::string_view device, int port) const;
+  bool matches(const Entry& entry, std::string_view device, int port) const;
   const Entry* match(std::string_view device, int port) const;
   std::set<std::string> hcas_by_prefix(const Ports& ports, std::set<std::string>* by) const;
 
   NameList list_;
-  std::vector<Entry> entries_;  // parallel to list_.entries
 };
 
 }  // namespace gdr::transport

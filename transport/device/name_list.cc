@@ -2,63 +2,40 @@
 
 #include <algorithm>
 
-#include "base/result.h"
-
 namespace gdr::transport {
 namespace {
 
-constexpr std::string_view kBlanks = " \t\r\n";
-
-std::string_view trim(std::string_view text) {
-  size_t first = text.find_first_not_of(kBlanks);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kBlanks) - first + 1);
-}
+constexpr char kNoName[] =
+    "a name has no blanks or control characters, and '^' and '=' stand once, at the start of the "
+    "list, '^' before '='";
 
 bool is_control(unsigned char c) { return c < 0x20 || c == 0x7f; }
+bool is_blank(unsigned char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+bool is_no_part(unsigned char c) { return c == ' ' || c == '^' || c == '=' || is_control(c); }
 
-Status check_name(std::string_view name) {
-  if (name.find_first_of("^=") != std::string_view::npos) {
-    return fail(
-        Code::kInvalidUsage,
-        "'^' and '=' apply to the whole list: write them once, at its start, '^' before '='");
-  }
-  if (std::ranges::any_of(name, is_control) ||
-      name.find_first_of(kBlanks) != std::string_view::npos) {
-    return fail(Code::kInvalidUsage, "a name has a blank or a control character in it");
-  }
-  return {};
+std::string_view trim(std::string_view text) {
+  const auto begin = std::ranges::find_if_not(text, is_blank);
+  auto end = text.end();
+  while (end != begin && is_blank(end[-1])) --end;
+  return {begin, end};
 }
 
-void add_note(FindingKind kind, const std::string& text, NameList* list) {
-  const auto is_same = [&](const Finding& note) { return note.text == text; };
-  if (std::none_of(list->notes.begin(), list->notes.end(), is_same)) {
-    list->notes.push_back({kind, Severity::kWarning, "", text, ""});
-  }
-}
-
-// Appends the entry in `item`, or a note if it has no name or cannot be read.
-void add_entry(std::string_view item, NameList* list) {
-  std::string_view entry = trim(item);
-  if (entry.size() != item.size() && !entry.empty()) {
-    add_note(FindingKind::kListBlanks, "blanks around '" + std::string(entry) + "' are ignored",
-             list);
-  }
-  size_t colon = entry.find(':');
-  std::string_view name = entry.substr(0, colon);
-  if (name.empty()) {
-    return add_note(FindingKind::kListEntry, "entries without a name are ignored", list);
-  }
-  if (Status status = check_name(name); !status) {
-    list->add_unread(entry, status.error().text);
-    // To ignore an exclusion would use what the user wants to be left out.
-    name.remove_prefix(std::min(name.find_first_not_of("^= \t\r\n"), name.size()));
-    name = name.substr(0, name.find_first_of("^= \t\r\n"));
-    if (list->exclude && !name.empty()) list->entries.push_back({std::string(name), ""});
+// Appends an entry, without blanks around it, if it has a name that can be read.
+void add_entry(std::string_view entry, NameList* list) {
+  const size_t colon = std::min(entry.find(':'), entry.size());
+  const std::string_view name = entry.substr(0, colon);
+  if (std::ranges::none_of(name, is_no_part)) {
+    const std::string_view fields = entry.substr(std::min(colon + 1, entry.size()));
+    if (!name.empty())
+      list->entries.push_back({.name = std::string(name), .fields = std::string(fields)});
     return;
   }
-  std::string_view fields = colon == std::string_view::npos ? "" : entry.substr(colon + 1);
-  list->entries.push_back({std::string(name), std::string(fields)});
+  list->add_unread(entry, kNoName);
+  if (!list->exclude) return;
+  // To ignore an exclusion would use what the user wants to be left out.
+  const auto begin = std::ranges::find_if_not(name, is_no_part);
+  const auto end = std::find_if(begin, name.end(), is_no_part);
+  if (begin != end) list->entries.push_back({.name = std::string(begin, end), .fields = ""});
 }
 
 }  // namespace
@@ -68,51 +45,43 @@ void NameList::add_unread(std::string_view entry, const std::string& reason) {
   std::ranges::replace_if(unread, is_control, '?');
 }
 
-bool NameList::names_nothing() const {
-  return entries.empty() && (exclude || exact || !unread.empty());
+Findings NameList::notes(const std::string& thing) const {
+  if (!is_set || (unread.empty() && !entries.empty())) return {};
+  std::string text = "the list has no names";
+  if (!unread.empty()) {
+    text = (exclude ? "all is excluded that is named by entries which cannot be read: "
+                    : "entries that cannot be read are ignored: ") +
+           unread;
+  }
+  if (!entries.empty()) return {{FindingKind::kListEntry, Severity::kWarning, "", text, ""}};
+  return {{FindingKind::kBadValue, Severity::kError, "", text + "; no " + thing + " is used", ""}};
 }
 
-std::string NameList::unread_text() const {
-  if (unread.empty()) return names_nothing() ? "the list has no names" : "";
-  return (exclude ? "all is excluded that is named by entries which cannot be read: "
-                  : "entries that cannot be read are ignored: ") +
-         unread;
-}
-
-NameList NameList::parse(std::string_view all, size_t max_entries) {
+NameList NameList::parse(std::string_view all) {
   NameList list;
-  if (all.empty()) return list;
+  list.is_set = !all.empty();
   std::string_view text = trim(all);
   list.exclude = text.starts_with('^');
   text.remove_prefix(list.exclude ? 1 : 0);
   list.exact = text.starts_with('=');
   text.remove_prefix(list.exact ? 1 : 0);
   for (size_t begin = 0; begin <= text.size();) {
-    size_t end = std::min(text.find(',', begin), text.size());
-    if (list.entries.size() == max_entries) {
-      add_note(FindingKind::kListEntry,
-               "entries after the first " + std::to_string(max_entries) + " are ignored", &list);
-      break;
-    }
-    add_entry(text.substr(begin, end - begin), &list);
+    const size_t end = std::min(text.find(',', begin), text.size());
+    add_entry(trim(text.substr(begin, end - begin)), &list);
     begin = end + 1;
   }
-  // NCCL takes blanks for a name, which nothing has.
-  const bool is_blank = list.entries.empty() && list.unread.empty();
-  if (is_blank && all.find_first_of(kBlanks) != all.npos)
-    list.add_unread(all, "there are only blanks");
   return list;
 }
 
 bool NameList::names(const Entry& entry, std::string_view name) const {
-  return exact ? name == entry.name : name.substr(0, entry.name.size()) == entry.name;
+  return exact ? name == entry.name : name.starts_with(entry.name);
 }
 
 std::string NameList::to_string() const {
+  if (is_set && entries.empty()) return "^";
   std::string text = std::string(exclude ? "^" : "") + (exact ? "=" : "");
   for (size_t i = 0; i < entries.size(); ++i) {
-    if (i > 0) text += ",";
-    text += entries[i].name;
+    text += (i > 0 ? "," : "") + entries[i].name;
     if (!entries[i].fields.empty()) text += ":" + entries[i].fields;
   }
   return text;

@@ -15,34 +15,35 @@ namespace gdr::transport {
 //   =eth0     '=': only the whole name eth0
 //   ^eth,ib   '^': every name but those that start with "eth" or "ib"
 //   ^=eth0    both, in this order: every name but eth0
-// Blanks around entries are ignored.
+// Blanks around entries, and entries without a name, are ignored.
 struct NameList {
   struct Entry {
     std::string name;
     std::string fields;  // the text after the first ':', which the user of the list interprets
+    int port = -1;       // what HcaFilter reads in it; -1: not given, every port
+    int rail = -1;
+    int plane = -1;
   };
 
+  bool is_set = false;   // whether there is a list; one without entries names nothing
   bool exclude = false;  // '^'
   bool exact = false;    // '='
   std::vector<Entry> entries;
-  Findings notes;      // what parse() ignored; without a subject
   std::string unread;  // the entries that cannot be read, each with the reason: "'a b' (...)"
 
-  // Ignores entries beyond max_entries with a note, where NCCL ignores them silently. An entry
-  // cannot be read if its name has a blank or a control character, or if a modifier is not at the
-  // list's start: it is left out, but a list of exclusions excludes all that it names.
-  static NameList parse(std::string_view all, size_t max_entries);
+  // An entry cannot be read if its name has a blank or a control character, or if a modifier is not
+  // at the list's start: it is left out, but a list of exclusions excludes all that it names.
+  static NameList parse(std::string_view all);
 
   // For the user of the list, whose entries have further rules.
   void add_unread(std::string_view entry, const std::string& reason);
-  // Whether something is set, and nothing of it can be used.
-  bool names_nothing() const;
-  // What became of `unread`, for the user; "" if all was read.
-  std::string unread_text() const;
+  // What became of `unread`, for the user; an error where the list names nothing, so that no such
+  // thing is used ("port").
+  Findings notes(const std::string& thing) const;
 
   // Whether `entry` of this list matches `name`, regardless of `exclude`.
   bool names(const Entry& entry, std::string_view name) const;
-  // The list in the grammar above, without what was ignored.
+  // The list in the grammar above, without what was ignored; "^" where it names nothing.
   std::string to_string() const;
 };
 

@@ -111,28 +111,13 @@ Result<InterfaceFilter> InterfaceFilter::parse(std::string_view text) {
     return fail(Code::kInvalidUsage, "NCCL ignores a value of one character");
   }
   InterfaceFilter filter;
-  NameList& list = filter.list_;
-  list = NameList::parse(text, kMaxEntries);
-  const std::string unread = list.unread_text();
-  auto note = [&list](std::string what) {
-    list.notes.push_back({FindingKind::kListEntry, Severity::kWarning, "", std::move(what), ""});
-  };
-  if (list.names_nothing()) {
-    list.notes = {
-        {FindingKind::kBadValue, Severity::kError, "", unread + "; no interface is used", ""}};
-  } else if (!unread.empty()) {
-    note(unread);
-  }
-  for (NameList::Entry& entry : list.entries) {
-    if (entry.fields.empty()) continue;
-    note("':" + entry.fields + "' is ignored");
-    entry.fields.clear();
-  }
+  filter.list_ = NameList::parse(text);
+  for (NameList::Entry& entry : filter.list_.entries) entry.fields.clear();
   return filter;
 }
 
 bool InterfaceFilter::accepts(std::string_view name) const {
-  if (list_.entries.empty()) return !list_.names_nothing();
+  if (list_.entries.empty()) return !list_.is_set;
   bool named = false;
   for (const NameList::Entry& entry : list_.entries) named = named || list_.names(entry, name);
   return named != list_.exclude;

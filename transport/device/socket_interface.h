@@ -19,19 +19,16 @@ namespace gdr::transport {
 // every interface.
 class InterfaceFilter {
  public:
-  static constexpr size_t kMaxEntries =
-      16;  // NCCL's limit; further entries are ignored with a note
-
   InterfaceFilter() = default;  // accepts every interface
   // kInvalidUsage if it has one character, which NCCL ignores. Where nothing can be read, no
   // interface is accepted, as in NCCL, whose communicators fail then; notes() has the error.
   static Result<InterfaceFilter> parse(std::string_view text);
 
-  bool is_set() const { return !list_.entries.empty() || list_.names_nothing(); }
+  bool is_set() const { return list_.is_set; }
   bool accepts(std::string_view name) const;
-  // What parse() ignored, as texts for the user.
-  const Findings& notes() const { return list_.notes; }
-  std::string to_string() const { return list_.names_nothing() ? "^" : list_.to_string(); }
+  // What could not be read, for the user.
+  Findings notes() const { return list_.notes("interface"); }
+  std::string to_string() const { return list_.to_string(); }
 
  private:
   NameList list_;

@@ -44,24 +44,24 @@ std::string hcas_of(const transport::HcaFilter::Ports& ports) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-// NCCL's own transport takes a blank for a part of the name (parseStringList in its
-// src/misc/utils.cc); the plugin does not.
+// NCCL takes a blank for a part of the name (parseStringList in its src/misc/utils.cc), for HCAs in
+// its own transport; the plugin does not.
 void judge_blanks_of_filter(const Host& host, const char* name, Observations* seen) {
   const std::string value = nccl_setting(host, name).value_or("");
   const bool has_blanks = value.find_first_of(" \t") != std::string::npos;
   const bool has_name = value.find_first_not_of(" \t,^=") != std::string::npos;
-  if (asks_for_this_plugin(host) || !has_blanks || !has_name) return;
+  if (!has_blanks || !has_name) return;
   seen->push_back(at_cost(
       Cost::kHalves, warning(name,
-                             value_text(host, name) + ": NCCL's own transport keeps the blanks, so "
-                                                      "that these names match no HCA",
+                             value_text(host, name) + ": NCCL itself keeps the blanks, so that "
+                                                      "these names match nothing there",
                              correct_text(host, name))));
 }
 
 void judge_hca_filter(const Host& host, const config::Options& options, Observations* seen) {
   constexpr char kName[] = "NCCL_IB_HCA";
   if (!nccl_setting(host, kName).has_value()) return;
-  judge_blanks_of_filter(host, kName, seen);
+  if (!asks_for_this_plugin(host)) judge_blanks_of_filter(host, kName, seen);
   const auto ports = all_ports(host);
   if (ports.empty()) {
     seen->push_back(ok(kName, value_text(host, kName) + ": there is no HCA that it could name"));
@@ -98,6 +98,7 @@ void judge_hca_filter(const Host& host, const config::Options& options, Observat
 void judge_interface_filter(const Host& host, const config::Options& options, Observations* seen) {
   constexpr char kName[] = "NCCL_SOCKET_IFNAME";
   if (!options.socket_interfaces.is_set()) return;
+  judge_blanks_of_filter(host, kName, seen);
   const std::vector<std::string> interfaces = host.names("/sys/class/net");
   if (interfaces.empty()) {
     seen->push_back(unknown(kName, value_text(host, kName) + ": /sys/class/net has no interface",

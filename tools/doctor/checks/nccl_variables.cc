@@ -24,11 +24,6 @@ constexpr char kLevels[][19] = {"NCCL_NET_GDR_LEVEL", "NCCL_P2P_LEVEL"};
 
 bool is_level(const std::string& name) { return name == kLevels[0] || name == kLevels[1]; }
 
-// They do no harm in the plugin, and nccl_filters.cc judges them for NCCL's own transport.
-bool is_about_blanks_of_hcas(const Finding& finding) {
-  return finding.kind == FindingKind::kListBlanks && finding.subject == "NCCL_IB_HCA";
-}
-
 // What the tables of the plugin know of a variable. A level as a number is judged below, and a name
 // with a blank by nccl_conf.cc.
 void judge_findings(const Host& host, const Findings& findings, Observations* seen) {
@@ -36,7 +31,6 @@ void judge_findings(const Host& host, const Findings& findings, Observations* se
     const bool is_bad_level = is_level(finding.subject) && finding.severity == Severity::kError;
     if (is_level(finding.subject) && !is_bad_level) continue;
     if (finding.subject.find(' ') != std::string::npos) continue;
-    if (is_about_blanks_of_hcas(finding)) continue;
     const std::string evidence =
         fmt::format("{} ({})", finding.text, source_text(host, finding.subject));
     if (finding.severity == Severity::kInfo) {

@@ -141,8 +141,7 @@ TEST(Options, ValueThatIsUsedInPart_IsAFindingThatNamesIt) {
   for (const Case& one : {Case{{{"NCCL_IB_HCA", "mlx5_0:x"}},
                                Severity::kError,
                                "NCCL_IB_HCA: \"mlx5_0:x\": entries that cannot be read are "
-                               "ignored: 'mlx5_0:x' (the port 'x' is not a number from 1 to 255); "
-                               "no port is used"},
+                               "ignored: 'mlx5_0:x' (behind the name stand :port, "},
                           Case{{{"MLX5_SINGLE_THREADED", "1"}},
                                Severity::kWarning,
                                "MLX5_SINGLE_THREADED: \"1\" removes"},

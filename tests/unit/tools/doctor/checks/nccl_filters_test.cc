@@ -52,6 +52,8 @@ TEST(NcclFilters, EachCase_HasItsVerdict) {
        {"all HCAs excluded", job({{"NCCL_IB_HCA", "^mlx5"}}), Verdict::kFailure},
        {"no HCA here", bare("NCCL_IB_HCA", "mlx5_0"), Verdict::kOk},
        {"interface", job({{"NCCL_SOCKET_IFNAME", "eth"}}), Verdict::kOk},
+       {"interfaces with blanks", job({{"NCCL_SOCKET_IFNAME", "eth0, eth1"}}), Verdict::kWarning,
+        "", "these names match nothing there", "export NCCL_SOCKET_IFNAME=eth0,eth1"},
        {"interface that is down", job({{"NCCL_SOCKET_IFNAME", "=eth1"}}), Verdict::kFailure, "", "",
         "ip link set dev 'eth1' up, or name another interface"},
        {"no interface matches", job({{"NCCL_SOCKET_IFNAME", "bond0"}}), Verdict::kFailure, "",

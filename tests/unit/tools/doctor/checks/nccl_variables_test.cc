@@ -41,8 +41,6 @@ TEST(NcclVariables, EachCase_HasItsVerdict) {
         "run it on the machine, in the job"},
        {"blanks in the HCAs, which nccl-filters judges", with({{"NCCL_IB_HCA", "mlx5_0, mlx5_1"}}),
         Verdict::kOk},
-       {"comma behind the HCAs", with({{"NCCL_IB_HCA", "mlx5_1,"}}), Verdict::kWarning,
-        "NCCL_IB_HCA", "", "export NCCL_IB_HCA=mlx5_1"},
        {"sign before each HCA", with({{"NCCL_IB_HCA", "=mlx5_0,=mlx5_1:1"}}), Verdict::kWarning, "",
         "", "export NCCL_IB_HCA==mlx5_0,mlx5_1:1"},
        {"another sign before an HCA", with({{"NCCL_IB_HCA", "mlx5_0,^mlx5_1"}}), Verdict::kWarning,
