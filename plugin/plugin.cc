@@ -13,6 +13,7 @@
 #include "drivers/verbs/verbs_api.h"
 #include "plugin/config/environment.h"
 #include "plugin/config/load.h"
+#include "plugin/config/socket_interface.h"
 #include "plugin/config/topology_options.h"
 #include "plugin/logger.h"
 #include "plugin/rail_policy.h"
@@ -27,7 +28,6 @@
 #include "topology/sources/nccl_xml.h"
 #include "transport/data/message_cutter.h"
 #include "transport/device/hca_filter.h"
-#include "transport/device/socket_interface.h"
 #include "transport/memory/registrar.h"
 #include "transport/wire/wire.h"
 
@@ -242,13 +242,13 @@ Result<std::unique_ptr<Plugin>> create_plugin(int table_version) {
 void log_choice(const Plugin& plugin) {
   if (plugin.transport == nullptr) return;
   const transport::TransportOptions& options = plugin.transport->options();
-  const transport::Interface interface { options.interface_name, options.bind_address };
+  const config::Interface interface { options.interface_name, options.bind_address };
   GDR_INFO(kInitLines,
            "version " GDR_VERSION
            " (wire version %d%s%s, table v%d), %zu device(s), handshake over %s",
            transport::wire::kWireVersion, *kCommit == '\0' ? "" : ", commit ", kCommit,
            plugin.table_version, plugin.transport->devices().size(),
-           transport::to_string(interface).c_str());
+           config::to_string(interface).c_str());
   for (const std::string& line : plugin.devices->describe()) {
     GDR_INFO(kInitLines, "%s", line.c_str());
   }

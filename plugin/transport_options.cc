@@ -56,11 +56,10 @@ transport::MemoryOptions memory_options(const config::Options& options) {
 }  // namespace
 
 Result<transport::TransportOptions> make_transport_options(const config::Options& options) {
-  Result<std::vector<transport::Interface>> interfaces = transport::enumerate_interfaces();
+  Result<std::vector<config::Interface>> interfaces = config::enumerate_interfaces();
   if (!interfaces) return forward_error(interfaces);
-  Result<transport::Interface> interface = transport::choose_interface(
-      *interfaces,
-      transport::InterfacePreference{options.socket_interfaces, options.socket_family});
+  Result<config::Interface> interface = config::choose_interface(
+      *interfaces, config::InterfacePreference{options.socket_interfaces, options.socket_family});
   if (!interface) return forward_error(interface);
 
   transport::TransportOptions transport;

@@ -7,12 +7,12 @@
 #include <optional>
 #include <string>
 
+#include "plugin/config/socket_interface.h"
 #include "topology/gdr_level.h"
 #include "topology/rail_map.h"
 #include "transport/device/gid_selection.h"
 #include "transport/device/hca_filter.h"
 #include "transport/device/registration_paths.h"
-#include "transport/device/socket_interface.h"
 
 namespace gdr::config {
 

@@ -11,10 +11,10 @@
 #include <system_error>
 #include <utility>
 
+#include "plugin/config/socket_interface.h"
 #include "plugin/config/values.h"
 #include "tools/doctor/facts/host.h"
 #include "transport/device/hca_filter.h"
-#include "transport/device/socket_interface.h"
 
 namespace gdr::tools::doctor {
 namespace {
@@ -93,7 +93,7 @@ std::string correct_text(const Host& host, const std::string& name) {
   const std::string value = nccl_setting(host, name).value_or("");
   std::string list;
   if (name == "NCCL_IB_HCA") list = readable<transport::HcaFilter>(value);
-  if (name == "NCCL_SOCKET_IFNAME") list = readable<transport::InterfaceFilter>(value);
+  if (name == "NCCL_SOCKET_IFNAME") list = readable<config::InterfaceFilter>(value);
   if (!list.empty() && list != "^" && list != value) return set_text(host, name, list);
   return name == "NCCL_IB_HCA" && list == "^" && value.find(':') != value.npos
              ? "write each HCA of it as NAME or NAME:PORT"

@@ -11,7 +11,7 @@
 #include "base/result.h"
 #include "transport/device/name_list.h"
 
-namespace gdr::transport {
+namespace gdr::config {
 
 // A list of interfaces in the grammar of name_list.h, `[^][=]name(,name)*`: "eth,ib" accepts
 // interfaces whose name starts with "eth" or "ib", "=eth0" only eth0, "^docker" all but Docker's. A
@@ -31,14 +31,13 @@ class InterfaceFilter {
   std::string to_string() const { return list_.to_string(); }
 
  private:
-  NameList list_;
+  transport::NameList list_;
 };
 
 // One address of a network interface. An interface with several addresses appears several times.
 struct Interface {
   std::string name;
   sockaddr_storage address{};  // AF_INET or AF_INET6, port 0
-  socklen_t address_length = 0;
 };
 
 struct InterfacePreference {
@@ -57,6 +56,6 @@ Result<Interface> choose_interface(const std::vector<Interface>& interfaces,
 // Lists the addresses of this machine's interfaces that are up and running, in the kernel's order.
 Result<std::vector<Interface>> enumerate_interfaces();
 
-std::string to_string(const Interface& entry);  // "eth0 192.0.2.1", "eth0 fe80::1%2"
+std::string to_string(const Interface& entry);  // "eth0 192.0.2.1", "eth0 fe80::1%eth0"
 
-}  // namespace gdr::transport
+}  // namespace gdr::config

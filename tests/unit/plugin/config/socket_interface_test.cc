@@ -1,4 +1,4 @@
-#include "transport/device/socket_interface.h"
+#include "plugin/config/socket_interface.h"
 
 #include <arpa/inet.h>
 #include <gmock/gmock.h>
@@ -7,7 +7,7 @@
 
 #include <cstring>
 
-namespace gdr::transport {
+namespace gdr::config {
 namespace {
 
 using ::testing::HasSubstr;
@@ -16,7 +16,7 @@ Interface ipv4(const char* name, const char* text) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
   EXPECT_EQ(inet_pton(AF_INET, text, &address.sin_addr), 1);
-  Interface entry{name, {}, sizeof(address)};
+  Interface entry{name, {}};
   std::memcpy(&entry.address, &address, sizeof(address));
   return entry;
 }
@@ -26,7 +26,7 @@ Interface ipv6(const char* name, const char* text, uint32_t scope = 0) {
   address.sin6_family = AF_INET6;
   address.sin6_scope_id = scope;
   EXPECT_EQ(inet_pton(AF_INET6, text, &address.sin6_addr), 1);
-  Interface entry{name, {}, sizeof(address)};
+  Interface entry{name, {}};
   std::memcpy(&entry.address, &address, sizeof(address));
   return entry;
 }
@@ -92,13 +92,13 @@ TEST(SocketInterface, NamesAndFamily_DecideWhichIsTaken) {
 }
 
 TEST(SocketInterface, Family_OnlyLinkLocal_KeepsItsScope) {
-  std::vector<Interface> interfaces = {ipv6("lo", "::1"), ipv6("eth0", "fe80::2", 7)};
+  std::vector<Interface> interfaces = {ipv6("lo", "::1"), ipv6("eth0", "fe80::2", 70000)};
   Result<Interface> entry = choose_interface(interfaces, {});
   ASSERT_TRUE(entry.has_value());
-  EXPECT_EQ(to_string(*entry), "eth0 fe80::2%7");
+  EXPECT_EQ(to_string(*entry), "eth0 fe80::2%70000");
   sockaddr_in6 address{};
   std::memcpy(&address, &entry->address, sizeof(address));
-  EXPECT_EQ(address.sin6_scope_id, 7u);
+  EXPECT_EQ(address.sin6_scope_id, 70000u);
 }
 
 TEST(SocketInterface, Ipv6Loopback_IsNeverTaken) {
@@ -145,13 +145,11 @@ TEST(SocketInterface, Parse_PortAfterName_IsIgnored) {
   EXPECT_EQ(filter.to_string(), "=eth0");
 }
 
-TEST(SocketInterface, Enumerate_ThisMachine_HasAddressesOfTheirFamilysLength) {
+TEST(SocketInterface, Enumerate_ThisMachine_HasNamesAndScopes) {
   Result<std::vector<Interface>> interfaces = enumerate_interfaces();
   ASSERT_TRUE(interfaces.has_value());
   for (const Interface& entry : *interfaces) {
     EXPECT_FALSE(entry.name.empty());
-    bool ipv6_entry = entry.address.ss_family == AF_INET6;
-    EXPECT_EQ(entry.address_length, ipv6_entry ? sizeof(sockaddr_in6) : sizeof(sockaddr_in));
     if (to_string(entry).find(" fe80:") != std::string::npos) {
       EXPECT_THAT(to_string(entry), HasSubstr("%"));
     }
@@ -159,4 +157,4 @@ TEST(SocketInterface, Enumerate_ThisMachine_HasAddressesOfTheirFamilysLength) {
 }
 
 }  // namespace
-}  // namespace gdr::transport
+}  // namespace gdr::config
