@@ -19,6 +19,8 @@ struct VerbsDeleter {
   }
 };
 
+// An array that ends with null, of devices that are not owned.
+using UniqueDeviceList = std::unique_ptr<ibv_device*, VerbsDeleter<&Api::free_device_list>>;
 using UniqueContext = std::unique_ptr<ibv_context, VerbsDeleter<&Api::close_device>>;
 using UniquePd = std::unique_ptr<ibv_pd, VerbsDeleter<&Api::dealloc_pd>>;
 using UniqueMr = std::unique_ptr<ibv_mr, VerbsDeleter<&Api::dereg_mr>>;

@@ -3,6 +3,7 @@
 #include <endian.h>
 
 #include <cerrno>
+#include <span>
 #include <utility>
 
 namespace gdr::transport {
@@ -14,18 +15,6 @@ constexpr char kLoadDriver[] =
 constexpr char kPassDevices[] =
     ". Fix: pass /dev/infiniband into the container (docker run --device /dev/infiniband), and let "
     "the job's user read and write its files";
-
-struct DeviceList {
-  const verbs::Api& api;
-  ibv_device** list = nullptr;
-  int count = 0;
-  explicit DeviceList(const verbs::Api& verbs) : api(verbs) { list = api.get_device_list(&count); }
-  DeviceList(const DeviceList&) = delete;
-  DeviceList& operator=(const DeviceList&) = delete;
-  ~DeviceList() {
-    if (list != nullptr) api.free_device_list(list);
-  }
-};
 
 Finding unknown_speed(const std::string& port) {
   return {FindingKind::kPortSpeed, Severity::kWarning, port,
@@ -154,25 +143,25 @@ std::string no_device_text(const std::vector<SkippedPort>& skipped) {
 
 Result<Discovery> discover_devices(const std::shared_ptr<const verbs::Api>& api,
                                    const DiscoveryOptions& options) {
-  DeviceList list(*api);
-  if (list.list == nullptr && errno == ENOSYS) {
+  int count = 0;
+  const verbs::UniqueDeviceList list(api->get_device_list(&count), {api.get()});
+  if (list == nullptr && errno == ENOSYS) {
     return fail(Code::kSystem,
                 std::string("no RDMA device: the kernel has no RDMA support loaded "
                             "(/sys/class/infiniband_verbs is missing). Fix: ") +
                     kLoadDriver,
                 ENOSYS);
   }
-  if (list.list == nullptr) {
+  if (list == nullptr) {
     return fail_errno(Code::kSystem, "listing RDMA devices failed", errno);
   }
   Discovery discovery;
   HcaFilter::Ports ports;
-  for (int i = 0; i < list.count; ++i) {
-    Result<std::shared_ptr<HcaContext>> hca =
-        HcaContext::open(api, list.list[i], options.data_direct);
+  for (ibv_device* device : std::span(list.get(), static_cast<size_t>(count))) {
+    Result<std::shared_ptr<HcaContext>> hca = HcaContext::open(api, device, options.data_direct);
     if (!hca) {
       discovery.skipped.push_back({FindingKind::kHcaFailed, "", hca.error().text});
-      add_names(api->get_device_name(list.list[i]), 255, &ports);  // any may exist
+      add_names(api->get_device_name(device), 255, &ports);  // any may exist
       continue;
     }
     add_names((*hca)->name(), (*hca)->port_count(), &ports);

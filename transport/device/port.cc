@@ -73,20 +73,21 @@ int rate_mbps(std::string_view text) {
 }
 
 bool PortStates::is_active(int port, Time now) {
-  const uint64_t generation = generation_.load();  // before the query
   {
     std::lock_guard lock(mutex_);
     const auto known = answers_.find(port);
-    if (known != answers_.end() && known->second.generation == generation &&
-        now < known->second.at + kFresh) {
-      return known->second.active;
-    }
+    if (known != answers_.end() && now < known->second.at + kFresh) return known->second.active;
   }
   const Result<PortState> state = query_port_state(api_, context_, port);
   const bool active = state && state->active;
   std::lock_guard lock(mutex_);
-  answers_[port] = {generation, now, active};
+  answers_[port] = {now, active};
   return active;
+}
+
+void PortStates::drop() {
+  std::lock_guard lock(mutex_);
+  answers_.clear();
 }
 
 }  // namespace gdr::transport

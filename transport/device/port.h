@@ -4,7 +4,6 @@
 
 #include <infiniband/verbs.h>
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -78,19 +77,17 @@ class PortStates {
   // Whether a port is active. A port that cannot be queried is not. Blocks for as long as the
   // firmware does not answer, with no lock held.
   bool is_active(int port, Time now);
-  // An event has reported a change: what was found out before counts for nothing. Never blocks.
-  void drop() { generation_.fetch_add(1); }
+  // An event has reported a change: what was found out before counts for nothing.
+  void drop();
 
  private:
   struct Answer {
-    uint64_t generation;
     Time at;
     bool active;
   };
 
   const verbs::Api& api_;
   ibv_context* context_;
-  std::atomic<uint64_t> generation_{0};  // how often drop() was called
   std::mutex mutex_;
   std::map<int, Answer> answers_;  // by port; guarded by mutex_
 };
