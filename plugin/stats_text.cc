@@ -8,14 +8,13 @@
 namespace gdr::plugin {
 namespace {
 
-using transport::DataDirection;
 using transport::RailName;
 using transport::RailSums;
 using transport::RegistrationCounts;
 using transport::RegistrationPath;
 
-constexpr auto kDirections = {std::pair{DataDirection::kSent, "sent"},
-                              std::pair{DataDirection::kReceived, "received"}};
+constexpr auto kDirections = {std::pair{&RailSums::sent, "sent"},
+                              std::pair{&RailSums::received, "received"}};
 // The values of GDR_NCCL_GPU_MEMORY.
 constexpr auto kGpuPaths = {std::pair{RegistrationPath::kDmaBuf, "dmabuf"},
                             std::pair{RegistrationPath::kPeermem, "peermem"}};
@@ -61,7 +60,7 @@ void add_moved(const transport::ProcessSums& sums, uint64_t RailSums::Moved::*fi
   for (const auto& [rail, of_rail] : sums.rails) {
     for (const auto& [direction, name] : kDirections) {
       page->add({device_label(rail), port_label(rail), {"direction", name}},
-                of_rail.moved[static_cast<size_t>(direction)].*field);
+                (of_rail.*direction).*field);
     }
   }
 }

@@ -51,7 +51,7 @@ Result<std::unique_ptr<Transport>> Transport::create(std::vector<Device> devices
 }
 
 TransportStats Transport::stats() const {
-  TransportStats stats{watcher_->process_counters().read(), registrar_->counts(), {}};
+  TransportStats stats{watcher_->sums(), registrar_->counts(), {}};
   for (const Device& device : devices_) {
     const std::string& name = device.hca->name();
     if (stats.registrations.contains(name)) {

@@ -51,15 +51,14 @@ std::string text_of(const RailSums::Moved& moved) {
 
 // What shows that one of several rails carries little. Without memory the lines are left out: the
 // connection is to be closed all the same.
-void log_rails(ProcessCounters& counters) {
+void log_rails(const Watcher& watcher) {
+  if (watcher.connections() > 0) return;
   try {
-    const ProcessSums sums = counters.read();
-    if (sums.connections > 0) return;
+    const ProcessSums sums = watcher.sums();
     for (const auto& [rail, sum] : sums.rails) {
-      const auto& [sent, received] = sum.moved;
-      if (sent.messages + received.messages + sum.losses == 0) continue;
+      if (sum.sent.messages + sum.received.messages + sum.losses == 0) continue;
       GDR_INFO(log::kInit | log::kNet, "rail %s: sent %s, received %s; %s lost, %zu returned",
-               text_of(rail).c_str(), text_of(sent).c_str(), text_of(received).c_str(),
+               text_of(rail).c_str(), text_of(sum.sent).c_str(), text_of(sum.received).c_str(),
                counted(sum.losses, "queue pair").c_str(), static_cast<size_t>(sum.returns));
     }
   } catch (const std::bad_alloc&) {
@@ -77,8 +76,7 @@ void Connection::close() {
   if (link_ != nullptr) {
     link_->send_bye();
     end_.watcher->remove(link_.get());
-    end_.watcher->process_counters().close(link_.get());
-    if (end_.rails.size() > 1) log_rails(end_.watcher->process_counters());
+    if (end_.rails.size() > 1) log_rails(*end_.watcher);
   }
   if (recovery_ != nullptr) recovery_->close();
   end_.rails.destroy_queue_pairs();
@@ -111,30 +109,25 @@ void Connection::keep_link(ConnectionSetUp& set_up, FrameChannel channel, bool d
       recovery->steps().on_statement(statement);
     };
   }
-  std::vector<EventSource> sources;
-  std::vector<RailName> names;
+  std::vector<WatchedRail> rails;
   for (const RailEnd& rail : end_.rails) {
     const Device& device = rail.device();
-    names.push_back({device.hca->name(), device.port});
-    sources.insert(sources.end(),
-                   {{device.hca->context()}, {device.hca->context(), device.port}, {rail.cq()}});
+    rails.push_back({device.hca, {device.hca->name(), device.port}, rail.cq()});
   }
-  if (names.size() > 1) {
-    link_options.pairs_text = [recovery = recovery_, names] {
+  if (rails.size() > 1) {
+    link_options.pairs_text = [recovery = recovery_, rails] {
       std::string text = ", bytes by rail:";
-      for (uint32_t rail = 0; rail < names.size(); ++rail) {
-        text += " " + text_of(names[rail]) + " " + std::to_string(recovery->counters(rail).bytes);
+      for (uint32_t i = 0; i < rails.size(); ++i) {
+        text += " " + text_of(rails[i].name) + " " + std::to_string(recovery->counters(i).bytes);
       }
       return text + recovery->state_text();
     };
   }
   link_ = std::make_shared<PeerLink>(std::move(channel), text(), end_.sends ? "sender" : "receiver",
                                      std::move(link_options));
-  end_.watcher->process_counters().open(
-      link_, recovery_, names, end_.sends ? DataDirection::kSent : DataDirection::kReceived);
   set_up.note_reached_ports();
   recovery_->begin(link_, set_up.excluded());
-  end_.watcher->add(link_, std::move(sources), recovery_);
+  end_.watcher->add({link_, std::move(rails), recovery_, end_.sends});
   recovery_->steps().look_at_rails();
 }
 

@@ -24,21 +24,18 @@ bool is_fatal(ibv_event_type type) {
   }
 }
 
-// Returns what a fatal event concerns: the member of the union that ibv_get_async_event(3) names
-// for its type; of a QP its CQ, as QPs come and go and their addresses are used again.
-EventSource source_of(const ibv_async_event& event, const HcaContext& hca) {
-  switch (event.event_type) {
-    case IBV_EVENT_DEVICE_FATAL:
-      return {hca.context()};
-    case IBV_EVENT_CQ_ERR:
-      return {event.element.cq};
-    default:
-      return {event.element.qp->send_cq};
-  }
-}
-
 bool concerns_port(ibv_event_type type) {
   return type == IBV_EVENT_PORT_ERR || type == IBV_EVENT_PORT_ACTIVE;
+}
+
+// Whether the event of that HCA concerns a rail: by the member of the union that
+// ibv_get_async_event(3) names for its type; of a QP by its CQ, as QPs come and go and their
+// addresses are used again.
+bool concerns(const ibv_async_event& event, const HcaContext& hca, const WatchedRail& rail) {
+  if (event.event_type == IBV_EVENT_DEVICE_FATAL) return rail.hca.get() == &hca;
+  if (event.event_type == IBV_EVENT_CQ_ERR) return rail.cq == event.element.cq;
+  if (!concerns_port(event.event_type)) return rail.cq == event.element.qp->send_cq;
+  return rail.hca.get() == &hca && rail.name.port == event.element.port_num;
 }
 
 }  // namespace
@@ -81,9 +78,10 @@ void Watcher::take_event(const HcaContext& hca, const ibv_async_event& event,
 // Connections that recover report what they lose themselves.
 void Watcher::take_fatal(const HcaContext& hca, const ibv_async_event& event,
                          const std::string& text) {
+  const auto is_concerned = [&](const WatchedRail& rail) { return concerns(event, hca, rail); };
   std::vector<std::shared_ptr<PeerLink>> concerned;
   size_t recovering = 0;
-  for (const WatchedLink& watched : links_.with(source_of(event, hca))) {
+  for (const WatchedLink& watched : links_.with(is_concerned)) {
     if (watched.recovery != nullptr && watched.recovery->steps().on_event(hca, event)) {
       ++recovering;
     } else {
@@ -110,7 +108,8 @@ void Watcher::take_port(const HcaContext& hca, const ibv_async_event& event,
                         const std::string& text) {
   const int port = event.element.port_num;
   PortDown down{hca.name() + ":" + std::to_string(port), text};
-  const std::vector<WatchedLink> users = links_.with({hca.context(), port});
+  const auto is_concerned = [&](const WatchedRail& rail) { return concerns(event, hca, rail); };
+  const std::vector<WatchedLink> users = links_.with(is_concerned);
   for (const WatchedLink& user : users) {
     if (user.recovery == nullptr || !user.recovery->steps().on_event(hca, event)) {
       ++down.connections;

@@ -10,13 +10,17 @@ namespace gdr::transport {
 void WatchedLinks::add(WatchedLink watched) {
   const int fd = watched.link->fd();
   std::lock_guard lock(mutex_);
+  for (const WatchedRail& rail : watched.rails) closed_.rails.try_emplace(rail.name);
   // The newest descriptor is mostly the highest.
   links_.insert_or_assign(links_.end(), fd, std::move(watched));
 }
 
 void WatchedLinks::remove(const PeerLink& link) {
   std::lock_guard lock(mutex_);
-  links_.erase(link.fd());
+  const auto found = links_.find(link.fd());
+  if (found == links_.end()) return;
+  add(found->second, &closed_);
+  links_.erase(found);
 }
 
 std::shared_ptr<PeerLink> WatchedLinks::find(int fd) const {
@@ -41,13 +45,40 @@ std::vector<std::shared_ptr<Recovery>> WatchedLinks::recoveries() const {
   return all;
 }
 
-std::vector<WatchedLink> WatchedLinks::with(const EventSource& source) const {
+std::vector<WatchedLink> WatchedLinks::with(
+    const std::function<bool(const WatchedRail& rail)>& is_concerned) const {
   std::lock_guard lock(mutex_);
   std::vector<WatchedLink> concerned;
   for (const auto& [fd, watched] : links_) {
-    if (std::ranges::count(watched.sources, source) > 0) concerned.push_back(watched);
+    if (std::ranges::any_of(watched.rails, is_concerned)) concerned.push_back(watched);
   }
   return concerned;
+}
+
+size_t WatchedLinks::size() const {
+  std::lock_guard lock(mutex_);
+  return links_.size();
+}
+
+void WatchedLinks::add(const WatchedLink& watched, ProcessSums* sums) {
+  for (uint32_t i = 0; watched.recovery != nullptr && i < watched.rails.size(); ++i) {
+    RailSums& rail = sums->rails[watched.rails[i].name];
+    RailSums::Moved& moved = watched.sends ? rail.sent : rail.received;
+    const RailCounters& counters = watched.recovery->counters(i);
+    moved.bytes += counters.bytes.load(std::memory_order_relaxed);
+    moved.messages += counters.chunks.load(std::memory_order_relaxed);
+    rail.losses += counters.losses.load(std::memory_order_relaxed);
+    rail.returns += counters.returns.load(std::memory_order_relaxed);
+  }
+  if (watched.link->failed()) ++sums->failed;
+}
+
+ProcessSums WatchedLinks::sums() const {
+  std::lock_guard lock(mutex_);
+  ProcessSums sums = closed_;
+  for (const auto& [fd, watched] : links_) add(watched, &sums);
+  sums.connections = links_.size();
+  return sums;
 }
 
 void RecoveryRunner::tick(Clock::time_point now, bool all) {

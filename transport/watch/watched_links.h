@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 #include "transport/link/peer_link.h"
@@ -15,36 +16,70 @@
 
 namespace gdr::transport {
 
-// What an asynchronous event of an HCA may concern: a CQ, a QP, or an ibv_context, of which `port`
-// is one of its ports; 0: the whole HCA.
-struct EventSource {
-  const void* object;
+// A port of this process.
+struct RailName {
+  std::string hca;  // "mlx5_0"
   int port = 0;
+  auto operator<=>(const RailName&) const = default;
+};
 
-  bool operator==(const EventSource&) const = default;
+// The data that went over one port.
+struct RailSums {
+  struct Moved {
+    uint64_t bytes = 0;
+    uint64_t messages = 0;  // RDMA messages: a message of NCCL's, or each chunk of a split one
+  };
+  Moved sent, received;
+  uint64_t losses = 0;   // of queue pairs that recover
+  uint64_t returns = 0;  // of those to use
+};
+
+// What all connections of a process have moved since its transport was made, for metrics: sums that
+// never decrease, also where connections close.
+struct ProcessSums {
+  uint64_t connections = 0;            // that are open now
+  uint64_t failed = 0;                 // connections, so far
+  uint64_t stalls = 0;                 // episodes that the watchdog has logged
+  std::map<RailName, RailSums> rails;  // those of connections, open or closed
+};
+
+// What asynchronous events of an HCA may concern of a connection.
+struct WatchedRail {
+  std::shared_ptr<HcaContext> hca;
+  RailName name;
+  const ibv_cq* cq = nullptr;
 };
 
 struct WatchedLink {
   std::shared_ptr<PeerLink> link;
-  std::vector<EventSource> sources;    // the HCAs, ports and CQs of its connection
-  std::shared_ptr<Recovery> recovery;  // null: none deals with what is lost
+  std::vector<WatchedRail> rails{};      // of its connection
+  std::shared_ptr<Recovery> recovery{};  // null: none deals with what is lost
+  bool sends = false;
 };
 
 // Thread-safe. What it returns holds references of its own.
 class WatchedLinks {
  public:
   void add(WatchedLink watched);
+  // Takes what its connection has counted for good. Allocates nothing.
   void remove(const PeerLink& link);
   // Of that socket; null: there is none.
   std::shared_ptr<PeerLink> find(int fd) const;
   std::vector<std::shared_ptr<PeerLink>> all() const;
   std::vector<std::shared_ptr<Recovery>> recoveries() const;
-  // Those whose connections have the source.
-  std::vector<WatchedLink> with(const EventSource& source) const;
+  // Those of whose rails one is concerned.
+  std::vector<WatchedLink> with(
+      const std::function<bool(const WatchedRail& rail)>& is_concerned) const;
+  size_t size() const;
+  // Reads what the data path counts, which does not come by.
+  ProcessSums sums() const;
 
  private:
-  mutable std::mutex mutex_;
-  std::map<int, WatchedLink> links_;  // by socket; guarded by mutex_
+  static void add(const WatchedLink& watched, ProcessSums* sums);
+
+  mutable std::mutex mutex_;          // guards all that follows
+  std::map<int, WatchedLink> links_;  // by socket
+  ProcessSums closed_;                // of links that were removed; the rails of all
 };
 
 // Runs the recoveries of all links, in threads of its own what may block of them. Used by the

@@ -84,13 +84,13 @@ void Watcher::watch_fd(int fd, uint32_t events) {
   polled_.insert(fd);
 }
 
-void Watcher::add(const std::shared_ptr<PeerLink>& link, std::vector<EventSource> sources,
-                  std::shared_ptr<Recovery> recovery) {
+void Watcher::add(WatchedLink watched) {
   // What became due before the thread could see it.
-  const bool is_due =
-      recovery != nullptr && recovery->steps().deadline() != Clock::time_point::max();
-  links_.add({link, std::move(sources), std::move(recovery)});
-  watch_fd(link->fd());
+  const bool is_due = watched.recovery != nullptr &&
+                      watched.recovery->steps().deadline() != Clock::time_point::max();
+  const int fd = watched.link->fd();
+  links_.add(std::move(watched));
+  watch_fd(fd);
   // Otherwise it is not woken: a thread that wakes for each link takes the locks and the processor
   // of those who set up connections.
   if (!is_due) return;
@@ -245,7 +245,13 @@ void Watcher::tick(Clock::time_point now) {
   }
   next_deadline_ = std::max(next_deadline_, now + kShortestTick);
   if (task != nullptr) task();
-  if (watchdog_.check(all, now)) process_counters_.count_stall();
+  if (watchdog_.check(all, now)) ++stalls_;
+}
+
+ProcessSums Watcher::sums() const {
+  ProcessSums sums = links_.sums();
+  sums.stalls = stalls_;
+  return sums;
 }
 
 void Watcher::log_failure(const PeerLink& link) {

@@ -6,6 +6,7 @@
 
 #include <sys/epoll.h>
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <map>
@@ -26,7 +27,6 @@
 #include "transport/pairs/unreachable_paths.h"
 #include "transport/recovery/blocking_calls.h"
 #include "transport/recovery/recovery.h"
-#include "transport/watch/process_counters.h"
 #include "transport/watch/rail_log.h"
 #include "transport/watch/room_maker.h"
 #include "transport/watch/watched_links.h"
@@ -47,10 +47,9 @@ class Watcher {
   // Stops the thread and waits for its end.
   ~Watcher();
 
-  // Watches a link. sources: the HCAs, ports and CQs of its connection; a fatal event of one, or of
-  // a QP over such a CQ, fails the link, unless `recovery`, which may be null, deals with it.
-  void add(const std::shared_ptr<PeerLink>& link, std::vector<EventSource> sources,
-           std::shared_ptr<Recovery> recovery = nullptr);
+  // Watches a link. A fatal event of a rail's HCA or CQ, or of a QP over such a CQ, fails the link,
+  // unless its recovery deals with it.
+  void add(WatchedLink watched);
   // Stops watching a link. The thread may still be inside a last callback, which holds a reference
   // of its own.
   void remove(const PeerLink* link);
@@ -79,7 +78,9 @@ class Watcher {
   // What the connections of the process have found out.
   UnreachablePaths& unreachable_paths() { return unreachable_paths_; }
   // What all connections have moved, and what happened to them.
-  ProcessCounters& process_counters() { return process_counters_; }
+  ProcessSums sums() const;
+  // How many connections are open.
+  size_t connections() const { return links_.size(); }
 
  private:
   using Clock = PeerLink::Clock;
@@ -109,8 +110,8 @@ class Watcher {
   FailureLog failures_{episodes_};
   RailLog rails_{episodes_};
   UnreachablePaths unreachable_paths_;
-  ProcessCounters process_counters_;
   WatchedLinks links_;
+  std::atomic<uint64_t> stalls_{0};
   RoomMaker room_{links_, failures_};
   std::mutex mutex_;  // guards stopping_, hcas_, polled_ and task_
   bool stopping_ = false;

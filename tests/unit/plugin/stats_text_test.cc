@@ -17,15 +17,14 @@ namespace gdr::plugin {
 namespace {
 
 using testing::IsSupersetOf;
-using transport::DataDirection;
 using transport::RailName;
 using transport::RailSums;
 
 transport::TransportStats some_stats() {
   transport::TransportStats stats;
   RailSums rail;
-  rail.moved[static_cast<size_t>(DataDirection::kSent)] = {uint64_t{1} << 60, 12};
-  rail.moved[static_cast<size_t>(DataDirection::kReceived)] = {34, 5};
+  rail.sent = {uint64_t{1} << 60, 12};
+  rail.received = {34, 5};
   rail.losses = 2;
   rail.returns = 1;
   stats.sums.rails[RailName{"mlx5_0", 2}] = rail;

@@ -34,7 +34,7 @@ struct LinkEnd {
   }
   void connect(uint16_t port, bool direct) {
     make(port, direct);
-    watcher->add(link, {});
+    watcher->add({link});
   }
   std::string name() const { return opens ? "a <-> b" : "b <-> a"; }
   void remove() { watcher->remove(link.get()); }

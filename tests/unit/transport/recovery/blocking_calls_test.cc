@@ -105,11 +105,11 @@ TEST(HangingFirmwareTest, QueuePairIsStopped_TheWatcherAndTheConnectionGoOnMeanw
   bed.send(1);
   bed.fail_pair(sender, 1);
   const std::shared_ptr<Recovery> shared(std::shared_ptr<Recovery>(), &*sender.recovery);
-  bed.watcher->add(sender.link, {}, shared);
+  bed.watcher->add({sender.link, {}, shared});
   firmware.entered.get_future().wait();
   auto sockets = local_socket_pair();
   auto other = std::make_shared<PeerLink>(FrameChannel(std::move(sockets[0])), "c", "sender");
-  bed.watcher->add(other, {});
+  bed.watcher->add({other});
   FrameChannel peer(std::move(sockets[1]));
   peer.queue_text(wire::FrameKind::kFailed, "it fails");
   ASSERT_TRUE(peer.flush());
@@ -157,7 +157,7 @@ TEST(HangingFirmwareTest, PortIsQueried_ThePairOfAnotherHcaReturnsMeanwhile) {
   };
   bed.skip(1100ms);
   const std::shared_ptr<Recovery> shared(std::shared_ptr<Recovery>(), &*sender.recovery);
-  bed.watcher->add(sender.link, {}, shared);
+  bed.watcher->add({sender.link, {}, shared});
   firmware.entered.get_future().wait();
   EXPECT_TRUE(wait_for([&] { return revived.load(); }));
   firmware.released.set_value();
@@ -178,7 +178,7 @@ TEST(WatcherWithoutMemory, QueuePairIsToBeStopped_ItIsOnceThereIsMemory) {
   const NoThreads none;
   bed.fail_pair(bed.sender, 1);
   const std::shared_ptr<Recovery> shared(std::shared_ptr<Recovery>(), &*bed.sender.recovery);
-  bed.watcher->add(bed.sender.link, {}, shared);
+  bed.watcher->add({bed.sender.link, {}, shared});
   EXPECT_TRUE(wait_for([] { return calls == 2; }));
   bed.sender.recovery->close();
   bed.watcher->remove(bed.sender.link.get());

@@ -32,7 +32,7 @@ struct WatchedHca {
   explicit WatchedHca(bool events_fail = true)
       : watcher(Watcher::start(std::chrono::seconds(0), events_fail).value()) {
     watcher->add_hca(hca);
-    watcher->add(watched.link, {{hca->context()}, {hca->context(), 1}});
+    watcher->add({watched.link, {{hca, {"fake_e", 1}, nullptr}}});
   }
   ~WatchedHca() { watcher->remove(watched.link.get()); }
   static fake_verbs::HcaConfig two_ports() {
@@ -57,11 +57,11 @@ TEST(Watcher, StoppedWhileItWakesUp_Ends) {
     LinkToWatch first;
     first.peer.queue_text(wire::FrameKind::kFailed, "the thread runs");
     ASSERT_TRUE(first.peer.flush());
-    watcher->add(first.link, {});
+    watcher->add({first.link});
     ASSERT_TRUE(wait_for([&] { return first.link->failed(); }));
     watcher->remove(first.link.get());
     LinkToWatch second;
-    watcher->add(second.link, {});
+    watcher->add({second.link});
     watcher->remove(second.link.get());
     const auto until = PeerLink::Clock::now() + std::chrono::microseconds(i % 50);
     while (PeerLink::Clock::now() < until) continue;
@@ -88,10 +88,10 @@ TEST(Watcher, EpollRefusesTheEventsOfAnHca_TheyAreReadOnceASecond) {
   LinkToWatch watched;
   {
     auto watcher = Watcher::start(std::chrono::seconds(0)).value();
-    watcher->add(watched.link, {{&cq}});
+    watcher->add({watched.link, {{nullptr, {}, &cq}}});
     watcher->add_hca(hca);
     auto other = std::make_shared<PeerLink>(FrameChannel(UniqueFd(dup(fileno(file)))), "c", "end");
-    watcher->add(other, {});
+    watcher->add({other});
     watcher->remove(other.get());
     EXPECT_EQ(log.warnings("max_user_watches").size(), 1u) << "of all descriptors";
     EXPECT_TRUE(wait_for([&] { return watched.link->failed(); }));
@@ -163,10 +163,10 @@ TEST(Watcher, PeerProcessDies_OneWarningNamesItAndCountsItsConnections) {
   std::vector<LinkToWatch> links;
   for (int i = 0; i < 64; ++i) {
     links.emplace_back(PeerProcess{"node_b", 4711});
-    watcher->add(links.back().link, {});
+    watcher->add({links.back().link});
   }
   LinkToWatch other(PeerProcess{"node_b", 4712});
-  watcher->add(other.link, {});
+  watcher->add({other.link});
   for (LinkToWatch& link : links) link.peer = FrameChannel();
   ASSERT_TRUE(wait_for([&] { return links[63].link->failed(); }));
   watcher->log_failure(*links[63].link);
@@ -243,7 +243,7 @@ TEST(Watcher, HcaReportsNothingAnyMore_IsLostOnce) {
   UniqueFd(fds[1]).reset();
   const int pipe_end = std::exchange(hca->context()->async_fd, ended.get());
   LinkToWatch link;
-  bed.watcher->add(link.link, {{hca->context()}});
+  bed.watcher->add({link.link, {{hca, {}, nullptr}}});
   bed.watcher->add_hca(hca);
   EXPECT_TRUE(wait_for([&] { return link.link->failed(); }));
   EXPECT_TRUE(hca->is_gone());

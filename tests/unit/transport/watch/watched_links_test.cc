@@ -1,4 +1,4 @@
-#include "transport/watch/process_counters.h"
+#include "transport/watch/watched_links.h"
 
 #include <gtest/gtest.h>
 
@@ -8,12 +8,12 @@ namespace gdr::transport {
 namespace {
 
 // Of both ends of a CommPair, which share a process.
-struct ProcessCountersTest : testing::Test {
-  static RailSums::Moved moved(Fabric& fabric, const char* hca, DataDirection direction) {
-    const ProcessSums sums = fabric.watcher->process_counters().read();
+struct ProcessSumsTest : testing::Test {
+  static RailSums::Moved moved(Fabric& fabric, const char* hca,
+                               RailSums::Moved RailSums::*direction) {
+    const ProcessSums sums = fabric.watcher->sums();
     const auto rail = sums.rails.find({hca, 1});
-    return rail == sums.rails.end() ? RailSums::Moved{}
-                                    : rail->second.moved[static_cast<size_t>(direction)];
+    return rail == sums.rails.end() ? RailSums::Moved{} : rail->second.*direction;
   }
   static void transfer(Ends& pair, size_t bytes) {
     Buffer from = pair.sender_buffer(bytes + 1), to = pair.receiver_buffer(1001);
@@ -28,46 +28,45 @@ struct ProcessCountersTest : testing::Test {
   }
 };
 
-TEST_F(ProcessCountersTest, OneRail_BothEndsCountBytesAndMessagesAlsoOnceTheyAreClosed) {
+TEST_F(ProcessSumsTest, OneRail_BothEndsCountBytesAndMessagesAlsoOnceTheyAreClosed) {
   CommPair pair;
-  expect(moved(pair, "fake_a", DataDirection::kSent), 0, 0);
+  expect(moved(pair, "fake_a", &RailSums::sent), 0, 0);
   for (size_t bytes : {1000, 0, 7}) transfer(pair, bytes);
-  expect(moved(pair, "fake_a", DataDirection::kSent), 1007, 3);
-  expect(moved(pair, "fake_b", DataDirection::kReceived), 1007, 3);
-  expect(moved(pair, "fake_a", DataDirection::kReceived), 0, 0);
-  EXPECT_EQ(pair.watcher->process_counters().connections(), 2u);
+  expect(moved(pair, "fake_a", &RailSums::sent), 1007, 3);
+  expect(moved(pair, "fake_b", &RailSums::received), 1007, 3);
+  expect(moved(pair, "fake_a", &RailSums::received), 0, 0);
+  EXPECT_EQ(pair.watcher->connections(), 2u);
   pair.sender.reset();
   pair.receiver.reset();
-  EXPECT_EQ(pair.watcher->process_counters().connections(), 0u);
-  expect(moved(pair, "fake_a", DataDirection::kSent), 1007, 3);
-  expect(moved(pair, "fake_b", DataDirection::kReceived), 1007, 3);
-  EXPECT_EQ(pair.watcher->process_counters().read().failed, 0u);
+  EXPECT_EQ(pair.watcher->connections(), 0u);
+  expect(moved(pair, "fake_a", &RailSums::sent), 1007, 3);
+  expect(moved(pair, "fake_b", &RailSums::received), 1007, 3);
+  EXPECT_EQ(pair.watcher->sums().failed, 0u);
 }
 
 // With adaptive routing the size of a message comes in a table, and chunks of 1001 bytes in three
 // parts are not of one size.
-TEST_F(ProcessCountersTest, MessagesAreSplit_EachChunkIsAMessageAndTheBytesAreExact) {
+TEST_F(ProcessSumsTest, MessagesAreSplit_EachChunkIsAMessageAndTheBytesAreExact) {
   for (bool adaptive_routing : {false, true}) {
     TransportOptions options = options_of_qps(3, /*split=*/true);
     options.connection.adaptive_routing = adaptive_routing;
     options.connection.adaptive_routing_threshold = 0;
     CommPair pair(options);
     for (int i = 0; i < 2; ++i) transfer(pair, 1001);
-    expect(moved(pair, "fake_a", DataDirection::kSent), 2002, 6);
-    expect(moved(pair, "fake_b", DataDirection::kReceived), 2002, 6);
+    expect(moved(pair, "fake_a", &RailSums::sent), 2002, 6);
+    expect(moved(pair, "fake_b", &RailSums::received), 2002, 6);
   }
 }
 
-TEST_F(ProcessCountersTest, SpreadOverRails_SumsOfBothEndsAreExact) {
+TEST_F(ProcessSumsTest, SpreadOverRails_SumsOfBothEndsAreExact) {
   TransportOptions options = adaptive_options();
   options.connection.split_data_on_qps = true;
   RailsPair rails(2, 0, options);
   rails.exchange({100001, 7, 100001});
   RailSums::Moved sent, received;
   for (const char* number : {"0", "1"}) {
-    const auto here = moved(rails, (std::string("fake_s") + number).c_str(), DataDirection::kSent);
-    const auto there =
-        moved(rails, (std::string("fake_r") + number).c_str(), DataDirection::kReceived);
+    const auto here = moved(rails, (std::string("fake_s") + number).c_str(), &RailSums::sent);
+    const auto there = moved(rails, (std::string("fake_r") + number).c_str(), &RailSums::received);
     sent = {sent.bytes + here.bytes, sent.messages + here.messages};
     received = {received.bytes + there.bytes, received.messages + there.messages};
   }
@@ -76,7 +75,7 @@ TEST_F(ProcessCountersTest, SpreadOverRails_SumsOfBothEndsAreExact) {
   EXPECT_EQ(sent.messages, received.messages);
 }
 
-TEST_F(ProcessCountersTest, GroupedReceiveAndFlush_EachBufferIsAMessageAndAFlushIsNone) {
+TEST_F(ProcessSumsTest, GroupedReceiveAndFlush_EachBufferIsAMessageAndAFlushIsNone) {
   CommPair pair;
   Buffer from = pair.sender_buffer(10), to = pair.receiver_buffer(40);
   Request* receive = pair.irecv({{to.data(), 10, 1, to.memory.get()},
@@ -91,28 +90,22 @@ TEST_F(ProcessCountersTest, GroupedReceiveAndFlush_EachBufferIsAMessageAndAFlush
   ASSERT_TRUE(pair.receiver->iflush(&flushed, 1, &flush));
   ASSERT_NE(flush, nullptr);
   EXPECT_TRUE(finish(flush).done);
-  expect(moved(pair, "fake_b", DataDirection::kReceived), 30, 3);
+  expect(moved(pair, "fake_b", &RailSums::received), 30, 3);
 }
 
-TEST_F(ProcessCountersTest, SeveralRailsWithoutRecovery_EachRailIsCounted) {
+TEST_F(ProcessSumsTest, SeveralRailsWithoutRecovery_EachRailIsCounted) {
   RailsPair pair(2, 0, without_failover());
   for (int i = 0; i < 2; ++i) transfer(pair, 100);
-  expect(moved(pair, "fake_r0", DataDirection::kReceived), 100, 1);
-  expect(moved(pair, "fake_r1", DataDirection::kReceived), 100, 1);
+  expect(moved(pair, "fake_r0", &RailSums::received), 100, 1);
+  expect(moved(pair, "fake_r1", &RailSums::received), 100, 1);
 }
 
-TEST_F(ProcessCountersTest, ConnectionFails_CountsAlsoOnceItIsClosed) {
+TEST_F(ProcessSumsTest, ConnectionFails_CountsAlsoOnceItIsClosed) {
   CommPair pair;
   pair.sender->connection().fail(Code::kInternal, "a test");
-  EXPECT_GE(pair.watcher->process_counters().read().failed, 1u);
+  EXPECT_GE(pair.watcher->sums().failed, 1u);
   pair.sender.reset();
-  EXPECT_GE(pair.watcher->process_counters().read().failed, 1u);
-}
-
-TEST_F(ProcessCountersTest, Stalls_AreCounted) {
-  ProcessCounters counters;
-  counters.count_stall();
-  EXPECT_EQ(counters.read().stalls, 1u);
+  EXPECT_GE(pair.watcher->sums().failed, 1u);
 }
 
 }  // namespace
