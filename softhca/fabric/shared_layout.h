@@ -29,7 +29,7 @@ constexpr uint32_t kMaxSlots = 1024;
 constexpr uint32_t kMaxMrs = 1u << 16;
 constexpr uint32_t kMaxCqs = 1u << 14;
 constexpr uint32_t kMaxEventQueues = 512;
-constexpr uint32_t kMaxEvents = 1024;
+constexpr uint32_t kMaxEvents = kMaxQps;  // unread, of one queue: one of each QP or CQ
 constexpr uint32_t kCopyRequests = 256;
 
 inline uint32_t qpn_of(uint32_t slot, uint32_t index) { return slot << kQpIndexBits | index; }

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <csignal>
 #include <thread>
+#include <vector>
 
 #include "tests/unit/softhca/endpoint.h"
 
@@ -101,6 +102,23 @@ TEST(Channel, CqDestroyedUnread_DescriptorIsNotReadableUntilTheNextEvent) {
   ASSERT_EQ(ibv_get_cq_event(pair.b.channel(), &cq, &context), 0);
   EXPECT_EQ(cq, pair.b.cq());
   ibv_ack_cq_events(cq, 1);
+}
+
+TEST(AsyncEvents, OfMoreThanAThousandQps_AreAllReported) {
+  constexpr int kQps = 1100;
+  Endpoint a, b;
+  const uint16_t lid = a.address().lid;
+  Buffer from(b, 8);
+  std::vector<QpPtr> failed;
+  for (int i = 0; i < kQps; ++i) {
+    QpPtr requester = make_qp(b.pd(), b.cq());
+    failed.push_back(make_qp(a.pd(), a.cq()));
+    ASSERT_EQ(a.connect_qp(failed.back().get(), {requester->qp_num, lid, {}}), 0);
+    ASSERT_EQ(b.connect_qp(requester.get(), {failed.back()->qp_num, lid, {}}), 0);
+    ASSERT_EQ(Request(IBV_WR_RDMA_WRITE, from.sge(), 0, 1).post(requester.get()), 0);
+    ASSERT_EQ(b.wait().status, IBV_WC_REM_ACCESS_ERR);
+  }
+  for (int i = 0; i < kQps; ++i) ASSERT_EQ(a.wait_event(), IBV_EVENT_QP_ACCESS_ERR) << i;
 }
 
 // A reader may take an event just while its object is destroyed.
