@@ -79,8 +79,8 @@ PageWatch* Runtime::page_watch(const PageWatch::Lost& lost) {
 }
 
 uint32_t Runtime::make_key(uint32_t index) {
-  uint32_t key = key_of(process_.slot(), index, keys_made_.fetch_add(1) * 7 + 1);
-  return key != 0 ? key : key_of(process_.slot(), index, 0x55);
+  uint32_t key = key_of(process_.slot(), index, ++key_generations_[index]);
+  return key != 0 ? key : key_of(process_.slot(), index, ++key_generations_[index]);
 }
 
 void Runtime::add_context(Context* context) {

@@ -52,7 +52,7 @@ class Runtime final : private FaultTarget {
   // Takes an entry of the arena's table of regions; -1 when there is no room.
   int take_registration();
   void give_registration(uint32_t index) { mr_indices_.give(index); }
-  // Makes a key whose generation differs from that of the index's earlier keys. It is not 0.
+  // Makes a key that differs from the index's last 255 ones. It is not 0.
   uint32_t make_key(uint32_t index);
   // By their handles: ibv_pd::handle and ibv_mr::handle.
   ImportTable<Domain>& domains() { return domains_; }
@@ -89,7 +89,8 @@ class Runtime final : private FaultTarget {
   ObjectTable<QueuePair> qps_{kMaxQps};
   ObjectTable<Cq> cqs_{kMaxCqs};
   IndexPool mr_indices_{kMaxMrs};
-  std::atomic<uint32_t> keys_made_{0};
+  std::vector<uint8_t> key_generations_ =
+      std::vector<uint8_t>(kMaxMrs);  // each its index's owner's
   ImportTable<Domain> domains_;
   ImportTable<Registration> registrations_;
   std::once_flag page_watch_made_;

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <set>
 #include <thread>
 
 #include "tests/unit/softhca/endpoint.h"
@@ -331,6 +332,15 @@ TEST(Register, NoBytesOrAnIovaOfAnotherPlaceInThePage_Fail) {
   EXPECT_EQ(ibv_reg_mr_iova2(a.pd(), bytes.data(), 8, address + 8, kAllAccess), nullptr);
   EXPECT_EQ(errno, EINVAL);
   EXPECT_NE(MrPtr(ibv_reg_mr_iova2(a.pd(), bytes.data(), 8, address % 4096, kAllAccess)), nullptr);
+}
+
+TEST(Register, IndexUsedAgain_OldKeyIsUnknown) {
+  Endpoint a;
+  uint64_t word = 0;
+  std::set<uint32_t> keys;
+  for (int i = 0; i < 70000; ++i) {
+    ASSERT_TRUE(keys.insert(a.reg(&word, sizeof word)->rkey).second) << i;
+  }
 }
 
 TEST(Register, RemoteWriteWithoutLocalWrite_Fails) {
