@@ -103,5 +103,13 @@ TEST(ModifyQp, MoreReadsThanTheDeviceHas_InvalidAndTheStateIsAsBefore) {
   EXPECT_EQ(a.state(), IBV_QPS_RTR);
 }
 
+TEST(Rates, Multiples_AreThoseOfRdmaCore) {
+  EXPECT_EQ(ibv_rate_to_mult(IBV_RATE_50_GBPS), 20);
+  EXPECT_EQ(ibv_rate_to_mult(IBV_RATE_400_GBPS), 160);
+  EXPECT_EQ(ibv_rate_to_mult(IBV_RATE_1200_GBPS), 480);
+  EXPECT_EQ(mult_to_ibv_rate(240), IBV_RATE_600_GBPS);
+  EXPECT_EQ(ibv_rate_to_mbps(IBV_RATE_400_GBPS), 425000);
+}
+
 }  // namespace
 }  // namespace softhca_test
