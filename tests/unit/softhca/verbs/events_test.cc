@@ -33,6 +33,11 @@ TEST(Channel, ArmedForSolicited_OnlySolicitedSendsSignal) {
   EXPECT_TRUE(readable(pair.b.channel(), 10000));
 }
 
+TEST(Channel, CqWithoutOne_CanBeArmed) {
+  Endpoint a;
+  EXPECT_EQ(ibv_req_notify_cq(a.cq(), 0), 0);
+}
+
 TEST(Channel, NonBlocking_NoEventFails) {
   Endpoint a({.channel = true});
   fcntl(a.channel()->fd, F_SETFL, fcntl(a.channel()->fd, F_GETFL) | O_NONBLOCK);
