@@ -1,5 +1,7 @@
 #include "transport/data/send_comm.h"
 
+#include <bit>
+
 namespace gdr::transport {
 namespace {
 
@@ -63,9 +65,8 @@ std::optional<uint64_t> SendComm::match(const wire::ClearToSend& first, int tag)
 void SendComm::advance(uint64_t buffer) {
   const int count = wire::group_of(slot(head_));
   served_ |= 1u << (buffer - head_);
-  if (++served_count_ < count) return;
+  if (std::popcount(served_) < count) return;
   served_ = 0;
-  served_count_ = 0;
   head_ += count;
 }
 
@@ -122,27 +123,23 @@ bool SendComm::send(Send send, int tag, Request** request) {
   const std::optional<uint64_t> buffer = match(first, tag);
   if (!buffer) return progress();
   send.buffer = *buffer;
-  const bool suits = send.bytes <= slot(*buffer).bytes && wire::is_plain(slot(*buffer));
-  if (!suits && !accepts(send)) [[unlikely]]
-    return false;
+  if (send.bytes > slot(*buffer).bytes || !wire::is_plain(slot(*buffer))) [[unlikely]] {
+    if (const std::optional<Error> rejection = rejection_of(send, slot(*buffer))) {
+      connection_.fail(rejection->code, rejection->text);
+      return false;
+    }
+  }
   connection_.link().count_posted();
   // A message of a group is held back where nothing about it or the connection is special.
   const int group = wire::group_of(first);
   const bool holds = group > 1 && wire::is_plain(slot(*buffer)) && spread_->holds(send.bytes);
-  const bool is_last = served_count_ + 1 >= group;
+  const bool is_last = std::popcount(served_) + 1 >= group;
   const bool sent = holds ? spread_->hold(send, is_last, request) : spread_->send(send, request);
   if (*request == nullptr) connection_.link().take_back_posted();
   if (!sent) return spread_->end_observation();
   if (*request == nullptr) return progress();
   advance(*buffer);
   return true;
-}
-
-// Whether the message may go into its slot. Fails the connection otherwise.
-bool SendComm::accepts(const Send& send) {
-  const std::optional<Error> rejection = rejection_of(send, slot(send.buffer));
-  if (rejection) connection_.fail(rejection->code, rejection->text);
-  return !rejection;
 }
 
 }  // namespace gdr::transport

@@ -81,7 +81,6 @@ class SendComm : public Comm {
   [[gnu::noinline]] bool isend_further(const void* data, size_t bytes, int tag,
                                        const MemoryHandle& memory, Request** request);
   bool send(Send send, int tag, Request** request);
-  [[gnu::cold]] bool accepts(const Send& send);
 
   std::unique_ptr<ConnectionSetUp> set_up_ =
       std::make_unique<ConnectionSetUp>(connection_.end());  // up to keep_link()
@@ -90,7 +89,6 @@ class SendComm : public Comm {
   const uint64_t sequence_base_;  // ConnectionEnd's
   uint64_t head_ = 0;             // first buffer of the group that is being served
   uint32_t served_ = 0;           // bit per buffer of the group: has been sent
-  int served_count_ = 0;
   MessageLimits limits_;
   SendRequests requests_{this, RequestKind::kSend};
   std::optional<SpreadSends> spread_;  // once keep_link() has been called

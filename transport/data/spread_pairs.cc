@@ -1,52 +1,52 @@
 #include "transport/data/spread_pairs.h"
 
 #include <algorithm>
-#include <bitset>
-#include <utility>
+#include <bit>
 
 namespace gdr::transport {
 namespace {
 
-using Path = std::pair<uint32_t, uint32_t>;  // a rail of this end, and one of the peer's
+// Whether a path takes the rails of the pair, at both ends.
+auto is_path_of(const QueuePair& qp) {
+  return [&qp](const auto& path) { return path.rail == qp.rail && path.peer_rail == qp.peer_rail; };
+}
 
-std::vector<Path> paths_of(const RailSet& rails) {
+}  // namespace
+
+std::vector<SpreadPairs::Path> SpreadPairs::paths_of(const RailSet& rails) {
   std::vector<Path> paths;
   for (size_t i = 0; i < rails.pair_count(); ++i) {
-    const Path path{rails.pair(i).rail, rails.pair(i).peer_rail};
-    if (std::ranges::find(paths, path) == paths.end()) paths.push_back(path);
+    const QueuePair& qp = rails.pair(i);
+    if (std::ranges::none_of(paths, is_path_of(qp))) paths.push_back({qp.rail, qp.peer_rail});
   }
   return paths;
 }
 
 // Bytes per second.
-std::vector<double> port_speeds(const RailSet& rails) {
+std::vector<double> SpreadPairs::port_speeds(const RailSet& rails, const std::vector<Path>& paths) {
   std::vector<double> speeds;
-  for (const Path& path : paths_of(rails)) {
-    speeds.push_back(rails[path.first].device().speed_mbps * 1e6 / 8);
-  }
+  for (const Path& path : paths) speeds.push_back(rails[path.rail].device().speed_mbps * 1e6 / 8);
   return speeds;
 }
 
-}  // namespace
-
-SpreadPairs::SpreadPairs(const RailSet& rails) : load_(port_speeds(rails)), turn_(load_.size()) {
-  const std::vector<Path> paths = paths_of(rails);
-  std::bitset<wire::kMaxRails * wire::kMaxRails> active;
-  for (const Path& path : paths) rails_.push_back(path.first);
+SpreadPairs::SpreadPairs(const RailSet& rails, Recovery& recovery)
+    : paths_(paths_of(rails)), load_(port_speeds(rails, paths_)) {
+  uint64_t active = 0;  // bit per path
   pairs_.reserve(rails.pair_count());
   for (size_t i = 0; i < rails.pair_count(); ++i) {
     const QueuePair& qp = rails.pair(i);
     // Beyond what may be outstanding, the chunks of a message of which the pair was lost half-way.
-    SpreadPair& pair = pairs_.emplace_back(qp, std::min(qp.send_entries, kChunks) + wire::kMaxQps);
-    const auto path = std::ranges::find(paths, Path{qp.rail, qp.peer_rail});
-    pair.path = static_cast<uint32_t>(path - paths.begin());
+    const size_t most = std::min(qp.send_entries, kChunks) + wire::kMaxQps;
+    SpreadPair& pair = pairs_.emplace_back(qp, recovery, most);
+    const auto path = std::ranges::find_if(paths_, is_path_of(qp));
+    pair.path = static_cast<uint32_t>(path - paths_.begin());
     if (pair.standby) continue;
-    if (active.none()) first_active_ = &pair;
-    active.set(pair.path);
+    if (active == 0) first_active_ = &pair;
+    active |= uint64_t{1} << pair.path;
     ++active_pairs_;
   }
   active_usable_ = active_pairs_;
-  active_paths_ = static_cast<uint32_t>(active.count());
+  active_paths_ = static_cast<uint32_t>(std::popcount(active));
   for (SpreadPair& pair : pairs_) pair.is_measured = active_paths_ > 1 || pair.standby;
 }
 
@@ -73,28 +73,21 @@ void SpreadPairs::report_late_paths(Recovery& recovery) {
   }
 }
 
-std::optional<uint32_t> SpreadPairs::choose(size_t bytes, uint32_t work_requests, Time now) {
-  if (choice_needs_time()) return choose_by_load(bytes, work_requests, now);
-  return next_in_turn(first_active_->path, work_requests);
-}
-
-SpreadPair* SpreadPairs::next_active() {
-  const std::optional<uint32_t> next = next_in_turn(first_active_->path, 1);
-  return next ? &pairs_[*next] : nullptr;
-}
-
-std::optional<uint32_t> SpreadPairs::next_in_turn(size_t path, uint32_t work_requests) {
+SpreadPair* SpreadPairs::choose(size_t bytes, uint32_t work_requests, Time now) {
+  const std::optional<size_t> path =
+      choice_needs_time() ? choose_path(bytes, work_requests, now) : first_active_->path;
+  if (!path) return nullptr;
   const auto count = static_cast<uint32_t>(pairs_.size());
-  uint32_t next = turn_[path];
+  uint32_t next = paths_[*path].turn;
   for (uint32_t n = 0; n < count; ++n) {
     const uint32_t i = next < count ? next : next - count;
     next = i + 1;
-    const SpreadPair& pair = pairs_[i];
-    if (pair.path != path || !carries_data(pair) || !has_room(pair, work_requests)) continue;
-    turn_[path] = next;
-    return i;
+    SpreadPair& pair = pairs_[i];
+    if (pair.path != *path || !carries_data(pair) || !has_room(pair, work_requests)) continue;
+    paths_[*path].turn = next;
+    return &pair;
   }
-  return {};
+  return nullptr;
 }
 
 // A chunk of a pair that is lost waits with the others of the pair.
@@ -110,15 +103,13 @@ void SpreadPairs::measure_acknowledged(const SpreadPair& pair, size_t bytes, Tim
   load_.acknowledge(pair.path, bytes, now);
 }
 
-std::optional<uint32_t> SpreadPairs::choose_by_load(size_t bytes, uint32_t work_requests,
-                                                    Time now) {
+std::optional<size_t> SpreadPairs::choose_path(size_t bytes, uint32_t work_requests, Time now) {
   uint64_t paths = 0;
   for (const SpreadPair& pair : pairs_) {
-    if (!carries_data(pair) || !has_room(pair, work_requests)) continue;
-    paths |= uint64_t{1} << pair.path;
+    if (carries_data(pair) && has_room(pair, work_requests)) paths |= uint64_t{1} << pair.path;
   }
   if (paths == 0) return {};
-  return next_in_turn(load_.choose(bytes, paths, now), work_requests);
+  return load_.choose(bytes, paths, now);
 }
 
 bool SpreadPairs::has_room(uint32_t chunks, uint32_t work_requests) const {

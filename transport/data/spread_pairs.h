@@ -3,12 +3,16 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <bit>
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
-#include "transport/data/sent_chunks.h"
+#include "transport/data/request.h"
 #include "transport/pairs/queue_pair.h"
 #include "transport/pairs/rail_load.h"
 #include "transport/pairs/rail_set.h"
@@ -16,6 +20,69 @@
 #include "transport/recovery/recovery.h"
 
 namespace gdr::transport {
+
+// What is needed to count a chunk as complete, and to send it again over another pair.
+struct SentChunk {
+  Request* request;  // of its message
+  size_t from;       // offset in the message
+  size_t bytes;
+  uint32_t work_requests;  // that it occupies in the send queue
+  uint32_t failures;       // how often its pair was lost with it as the first that did not arrive
+  void* event;             // the observer's; null: its completion is not reported
+};
+
+// A ring. A reliable-connected QP completes its requests in order, so that the oldest chunk is
+// always acknowledged first. Chunks are numbered from 0 in each epoch of the pair, as the receiver
+// numbers their immediates. Most chunks are whole messages, of which the request says all that is
+// needed, so that its address is all that is kept. Never allocates after its creation.
+class SentChunks {
+ public:
+  static constexpr size_t kCapacity = 512;
+
+  // Room for at least `most` chunks, up to kCapacity.
+  explicit SentChunks(size_t most)
+      : parts_mask_(std::bit_ceil(most) - 1),
+        parts_(std::make_unique_for_overwrite<SentChunk[]>(parts_mask_ + 1)) {}
+
+  bool empty() const { return acknowledged_ == posted_; }
+  size_t size() const { return static_cast<size_t>(posted_ - acknowledged_); }
+  // How many were posted in this epoch, and how many of those are no longer in the ring: the
+  // numbers of the next chunk and of the oldest one.
+  uint64_t posted() const { return posted_; }
+  uint64_t acknowledged() const { return acknowledged_; }
+
+  void push(const SentChunk& chunk) {
+    wholes_[posted_ % kCapacity] = nullptr;
+    parts_[posted_++ & parts_mask_] = chunk;
+  }
+  // A message of one work request that nobody observes. Its request stays as it is until pop().
+  void push_whole(Request* request) { wholes_[posted_++ % kCapacity] = request; }
+  // The oldest chunk, if push_whole() has added it; else null.
+  Request* oldest_whole() const { return wholes_[acknowledged_ % kCapacity]; }
+  // Removes the oldest chunk, which is one of push_whole().
+  void pop_whole() { ++acknowledged_; }
+  SentChunk pop() { return at(acknowledged_++); }
+  SentChunk at(uint64_t number) const {
+    Request* whole = wholes_[number % kCapacity];
+    return whole == nullptr ? parts_[number & parts_mask_]
+                            : SentChunk{whole, 0, whole->bytes[0], 1, 0, nullptr};
+  }
+  // Takes the event away from a chunk.
+  void* take_event(uint64_t number) {
+    if (wholes_[number % kCapacity] != nullptr) return nullptr;
+    return std::exchange(parts_[number & parts_mask_].event, nullptr);
+  }
+  // Begins an epoch. The ring is empty.
+  void restart() { acknowledged_ = posted_ = 0; }
+
+ private:
+  uint64_t acknowledged_ = 0;
+  uint64_t posted_ = 0;
+  std::array<Request*, kCapacity> wholes_;  // null: see parts_. Indeterminate until it is pushed
+  // Not touched before there is one that is no whole message.
+  const size_t parts_mask_;  // of their number, which is a power of two
+  std::unique_ptr<SentChunk[]> parts_;
+};
 
 // Where a pair is between its loss and its return. See Recovery.
 enum class PairState : uint8_t {
@@ -25,8 +92,12 @@ enum class PairState : uint8_t {
 };
 
 struct SpreadPair {
-  SpreadPair(const QueuePair& qp, size_t most_chunks)
-      : queue_pair(&qp), standby(qp.standby), sent(most_chunks) {
+  SpreadPair(const QueuePair& qp, Recovery& recovery, size_t most_chunks)
+      : queue_pair(&qp),
+        counters(&recovery.counters(qp.rail)),
+        acknowledged(&recovery.arrivals(qp.index).count),
+        standby(qp.standby),
+        sent(most_chunks) {
     begin_epoch(0);
   }
 
@@ -55,8 +126,8 @@ struct SpreadPair {
   uint64_t next_id() const { return wr_id(sent.acknowledged()); }
 
   const QueuePair* queue_pair;
-  RailCounters* counters = nullptr;               // of its rail; set by who counts
-  std::atomic<uint64_t>* acknowledged = nullptr;  // PairArrivals::count, likewise
+  RailCounters* counters;               // of its rail
+  std::atomic<uint64_t>* acknowledged;  // PairArrivals::count
   bool standby;
   bool is_measured = false;  // the load of its path is
   PairState state = PairState::kUsable;
@@ -82,14 +153,14 @@ class SpreadPairs {
   static constexpr uint32_t kChunks = 256;
 
   // rails: in which the peer's rails are known.
-  explicit SpreadPairs(const RailSet& rails);
+  SpreadPairs(const RailSet& rails, Recovery& recovery);
 
   size_t size() const { return pairs_.size(); }
   SpreadPair& operator[](size_t index) { return pairs_[index]; }
   const SpreadPair& operator[](size_t index) const { return pairs_[index]; }
   RailLoad& load() { return load_; }
   // The rail of this end that a path of load() takes.
-  uint32_t rail_of(uint32_t path) const { return rails_[path]; }
+  uint32_t rail_of(uint32_t path) const { return paths_[path].rail; }
   // Paths and pairs that are not on standby.
   uint32_t active_paths() const { return active_paths_; }
   uint32_t active_pairs() const { return active_pairs_; }
@@ -109,13 +180,13 @@ class SpreadPairs {
   // carries everything while it is usable; null where several are active.
   SpreadPair& first_active() { return *first_active_; }
   SpreadPair* only_active() { return active_pairs_ == 1 ? first_active_ : nullptr; }
-  // choose() for one work request while only_active_path_in_use(), without looking at the time.
-  // Null where none has room.
-  [[gnu::noinline]] SpreadPair* next_active();
-  // Returns the pair that is to carry the next chunk, of that many bytes and work requests; nothing
+  // Returns the pair that is to carry the next chunk, of that many bytes and work requests; null
   // where none has room. A standby pair carries chunks only while no active one is usable. now: any
   // value unless choice_needs_time(), here and in push().
-  std::optional<uint32_t> choose(size_t bytes, uint32_t work_requests, Time now);
+  SpreadPair* choose(size_t bytes, uint32_t work_requests, Time now);
+  // choose() for one work request while only_active_path_in_use(). Out of line and without further
+  // arguments, so that isend saves no registers for it.
+  [[gnu::noinline]] SpreadPair* next_active() { return choose(0, 1, Time{}); }
   // Whether that many chunks fit, of so many work requests each; or one of them, on one pair.
   bool has_room(uint32_t chunks, uint32_t work_requests) const;
   bool has_room(const SpreadPair& pair, uint32_t work_requests) const {
@@ -137,20 +208,25 @@ class SpreadPairs {
   void restart(uint32_t index, uint32_t epoch);
 
  private:
+  struct Path {
+    uint32_t rail, peer_rail;
+    uint32_t turn = 0;  // the pair that is first in turn
+  };
+
+  static std::vector<Path> paths_of(const RailSet& rails);
+  static std::vector<double> port_speeds(const RailSet& rails, const std::vector<Path>& paths);
   bool carries_data(const SpreadPair& pair) const {
     return pair.state == PairState::kUsable && (!pair.standby || active_usable_ == 0);
   }
-  // The pair of the path that is next in turn; nothing where none has room.
-  std::optional<uint32_t> next_in_turn(size_t path, uint32_t work_requests);
-  std::optional<uint32_t> choose_by_load(size_t bytes, uint32_t work_requests, Time now);
+  // The path on which the chunk will be acknowledged first; nothing where none has room.
+  std::optional<size_t> choose_path(size_t bytes, uint32_t work_requests, Time now);
   // What push() and acknowledge() do beside that where the load of the path is measured.
   [[gnu::noinline]] void measure_push(const SpreadPair& pair, size_t bytes, Time now);
   [[gnu::noinline]] void measure_acknowledged(const SpreadPair& pair, size_t bytes, Time now);
 
   std::vector<SpreadPair> pairs_;
+  std::vector<Path> paths_;
   RailLoad load_;
-  std::vector<uint32_t> rails_;  // by path
-  std::vector<uint32_t> turn_;   // by path: the pair that is first in turn
   uint32_t active_paths_ = 0;
   uint32_t active_pairs_ = 0;
   uint32_t active_usable_ = 0;          // active pairs that are usable

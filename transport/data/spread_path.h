@@ -3,13 +3,14 @@
 
 #include <infiniband/verbs.h>
 
+#include <bit>
 #include <cstdint>
+#include <limits>
 
 #include "transport/link/peer_link.h"
+#include "transport/pairs/rail_set.h"
 
 namespace gdr::transport {
-
-class RailSet;
 
 // What both ends of a connection have for their polls.
 //
@@ -23,7 +24,17 @@ class SpreadPath {
   static constexpr int32_t kPollsPerLookAtAll = 64;
   static constexpr int kPollBatch = 8;  // completions of a rail that are read at a time
 
-  explicit SpreadPath(const RailSet& rails);
+  explicit SpreadPath(const RailSet& rails)
+      : quiet_polls_(rails.size() > 1 ? kPollsPerLookAtAll - 1
+                                      : std::numeric_limits<int32_t>::max()) {
+    uint32_t active = 0;  // bit per rail
+    for (size_t i = 0; i < rails.pair_count(); ++i) {
+      if (!rails.pair(i).standby) active |= 1u << rails.pair(i).rail;
+    }
+    if (std::has_single_bit(active)) {
+      quiet_cq_ = rails[static_cast<size_t>(std::countr_zero(active))].cq();
+    }
+  }
 
   // Counts a poll. Returns whether it may look at the active rail alone.
   [[gnu::always_inline]] bool is_quiet(const PeerLink& link) {

@@ -40,14 +40,10 @@ SpreadSends::SpreadSends(Connection& connection, RailTables& tables, SendRequest
       tables_(tables),
       requests_(requests),
       recovery_(*connection.recovery()),
-      pairs_(connection.rails()),
+      pairs_(connection.rails(), recovery_),
       active_(pairs_.only_active()),
       cutter_(limits, pairs_.active_paths(), pairs_.active_pairs(), pairs_.queue_depth()),
       whole_at_most_(cutter_.whole_at_most()) {
-  for (uint32_t i = 0; i < pairs_.size(); ++i) {
-    pairs_[i].counters = &recovery_.counters(pairs_[i].queue_pair->rail);
-    pairs_[i].acknowledged = &recovery_.arrivals(i).count;
-  }
   look_if_quiet(may_be_quiet());
 }
 
@@ -72,17 +68,16 @@ bool SpreadSends::send(const Send& send, Request** request) {
   Request* const taken = requests_.take();
   if (taken == nullptr) return true;
   fill(taken, send, chunks.count);
-  std::optional<uint32_t> lost;
+  SpreadPair* lost = nullptr;
   for (uint32_t i = 0; i < chunks.count; ++i) {
     const size_t from = chunks.bytes * i;
     SentChunk chunk{taken, from, std::min(send.bytes - from, chunks.bytes), each, 0, nullptr};
-    std::optional<uint32_t> index = pairs_.choose(chunk.bytes, each, at);
-    if (!index) index = lost;
-    SpreadPair& pair = pairs_[*index];
-    if (send.parent != nullptr && i < kMaxObservedChunks) report(send, *pair.queue_pair, &chunk);
-    add(chunk, chunks.count, pair, at);
+    SpreadPair* pair = pairs_.choose(chunk.bytes, each, at);
+    if (pair == nullptr) pair = lost;
+    if (send.parent != nullptr && i < kMaxObservedChunks) report(send, *pair->queue_pair, &chunk);
+    add(chunk, chunks.count, *pair, at);
     post_chain();
-    if (pair.state != PairState::kUsable) lost = index;
+    if (pair->state != PairState::kUsable) lost = pair;
   }
   if (connection_.failed()) [[unlikely]]
     return false;
@@ -93,21 +88,18 @@ bool SpreadSends::send(const Send& send, Request** request) {
 // No time is needed with one active path.
 bool SpreadSends::hold(const Send& send, bool last, Request** request) {
   const uint32_t each = cutter_.work_requests(send.bytes);
-  std::optional<uint32_t> index;
-  if (chain_.empty()) {
-    index = pairs_.choose(send.bytes, each, Time{});
-  } else if (pairs_.has_room(pairs_[chain_.pair().index], each)) {
-    index = chain_.pair().index;
-  } else {
+  SpreadPair* pair =
+      chain_.empty() ? pairs_.choose(send.bytes, each, Time{}) : &pairs_[chain_.pair().index];
+  if (pair != nullptr && !pairs_.has_room(*pair, each)) {
     post_held();  // the message waits, or takes another pair at its next attempt
+    return true;
   }
-  Request* const taken = index ? requests_.take() : nullptr;
+  Request* const taken = pair != nullptr ? requests_.take() : nullptr;
   if (taken == nullptr) return true;
   fill(taken, send, 1);
-  SpreadPair& pair = pairs_[*index];
   SentChunk chunk{taken, 0, send.bytes, each, 0, nullptr};
-  if (send.parent != nullptr) report(send, *pair.queue_pair, &chunk);
-  add(chunk, 1, pair, Time{});
+  if (send.parent != nullptr) report(send, *pair->queue_pair, &chunk);
+  add(chunk, 1, *pair, Time{});
   look_if_quiet(false);  // each poll counts for it
   if (last || chain_.full()) post_held();
   if (connection_.failed()) [[unlikely]]
@@ -222,12 +214,6 @@ bool SpreadSends::progress() {
   return true;
 }
 
-inline void SpreadSends::acknowledge_oldest(SpreadPair& pair, Time now) {
-  const SentChunk chunk = pairs_.acknowledge(pair, now);
-  pair.count_acknowledged(chunk.bytes);
-  complete(chunk);
-}
-
 inline void SpreadSends::complete(const SentChunk& chunk) {
   if (chunk.event != nullptr) [[unlikely]]
     connection_.options().observer.end(chunk.event);
@@ -297,25 +283,21 @@ bool SpreadSends::take(const ibv_wc* completions, int count) {
 // chunk has arrived, by the receiver's count, or is sent again, as its request was not complete.
 // The pair completes requests in order, so that a chunk's completion stands for those ahead of it
 // that were not signalled.
-inline bool SpreadSends::on_success(const WorkId& id, Time now) {
+bool SpreadSends::on_success(const WorkId& id, Time now) {
   SpreadPair& pair = pairs_[id.pair];
   const bool undecided = pair.state == PairState::kUsable || pair.state == PairState::kLost;
   if (!undecided || !is_of_epoch(id, pair.epoch)) [[unlikely]]
     return true;
-  if (static_cast<uint32_t>(pair.sent.acknowledged()) != id.ordinal) [[unlikely]]
-    return acknowledge_up_to(id, now);
-  acknowledge_oldest(pair, now);
-  return true;
-}
-
-bool SpreadSends::acknowledge_up_to(const WorkId& id, Time now) {
-  const SentChunks& sent = pairs_[id.pair].sent;
-  const uint64_t number = whole_ordinal(id.ordinal, sent.acknowledged());
-  if (number < sent.acknowledged() || number >= sent.posted()) [[unlikely]] {
+  const uint64_t number = whole_ordinal(id.ordinal, pair.sent.acknowledged());
+  if (number < pair.sent.acknowledged() || number >= pair.sent.posted()) [[unlikely]] {
     connection_.fail(Code::kInternal, "the HCA completed a send that is not outstanding");
     return false;
   }
-  while (sent.acknowledged() <= number) acknowledge_oldest(pairs_[id.pair], now);
+  while (pair.sent.acknowledged() <= number) {
+    const SentChunk chunk = pairs_.acknowledge(pair, now);
+    pair.count_acknowledged(chunk.bytes);
+    complete(chunk);
+  }
   return true;
 }
 
@@ -370,8 +352,8 @@ void SpreadSends::agree(const PairNews& news) {
 void SpreadSends::send_again(Time now) {
   std::erase_if(waiting_, [&](const SentChunk& chunk) {
     if (connection_.failed()) return false;
-    const std::optional<uint32_t> to = pairs_.choose(chunk.bytes, chunk.work_requests, now);
-    if (!to) return false;
+    SpreadPair* const to = pairs_.choose(chunk.bytes, chunk.work_requests, now);
+    if (to == nullptr) return false;
     const uint64_t sequence = connection_.end().sequence_base + chunk.request->first;
     if (!still_fits(chunk, slot(*chunk.request), sequence)) {
       connection_.fail(Code::kInternal,
@@ -380,7 +362,7 @@ void SpreadSends::send_again(Time now) {
       return false;
     }
     post_held();
-    add(chunk, cutter_.cut(chunk.request->bytes[0]).count, pairs_[*to], now);
+    add(chunk, cutter_.cut(chunk.request->bytes[0]).count, *to, now);
     post_chain();
     return true;
   });

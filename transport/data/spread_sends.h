@@ -97,8 +97,6 @@ class SpreadSends final : public SpreadPath {
   void look_if_quiet(bool may_be);
   void poll();
   bool on_success(const WorkId& id, Time now);  // false: the connection has failed
-  bool acknowledge_up_to(const WorkId& id, Time now);
-  [[gnu::always_inline]] void acknowledge_oldest(SpreadPair& pair, Time now);
   [[gnu::always_inline]] void complete(const SentChunk& chunk);
 
   // ---- recovery
