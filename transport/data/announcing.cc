@@ -91,14 +91,14 @@ void SpreadReceives::announce_over(std::optional<uint32_t> best) {
     const int unconfirmed =
         announcements().continue_with(announcement_id(*best, pair.epoch), pair.unconfirmed);
     if (announcer_) pairs_[*announcer_].unconfirmed = unconfirmed;
-    (void)announcements().announce_waiting();
+    announcements().announce_waiting();
   }
   announcer_ = best;
 }
 
 // Announces again what may be lost with a pair. The sender ignores the slots that it knows.
 void SpreadReceives::announce_again() {
-  (void)announcements().announce_all();  // so that the limit concerns only what is posted later
+  announcements().announce_all();  // so that the limit concerns only what is posted later
   record_announced();
   const uint64_t end = announcements().announced();
   const BufferRange incomplete{slots_.oldest_incomplete(end), end};

@@ -45,9 +45,9 @@ class ClearToSendWriter {
     return (may_wait() && sizes < kAnnounceAtOnce) || write_waiting();
   }
   // Notes that a receive is complete, which may be the time to announce those that wait.
-  [[gnu::always_inline]] bool on_received() {
+  [[gnu::always_inline]] void on_received() {
     --open_;
-    return announce_waiting();
+    announce_waiting();
   }
   // Takes the completion of a clear-to-send write.
   void on_written() { unconfirmed_ -= kSignalEvery; }
@@ -66,10 +66,12 @@ class ClearToSendWriter {
   // before.
   int continue_with(uint64_t wr_id, int unconfirmed);
   // Announces what waits, if it is time to.
-  [[gnu::always_inline]] bool announce_waiting() {
-    return waiting_ == 0 || may_wait() || write_waiting();
+  [[gnu::always_inline]] void announce_waiting() {
+    if (waiting_ > 0 && !may_wait()) (void)write_waiting();
   }
-  bool announce_all() { return waiting_ == 0 || write_waiting(); }
+  void announce_all() {
+    if (waiting_ > 0) (void)write_waiting();
+  }
   // Nothing is written until continue_with(); there is no room then.
   void pause();
   bool is_paused() const { return is_paused_; }

@@ -56,17 +56,15 @@ class Connection {
   // ConnectionEnd::text().
   std::string text() const;
 
-  // Reads completions of each rail. Hands each success of the data path's work requests to
-  // on_success(const WorkId&, const ibv_wc&), which returns false where the connection has failed,
-  // and failed flushes to on_failed_flush(const ibv_wc&). All else that fails goes to the Recovery,
-  // and what concerns it. A batch of each rail is read; all that waits, where there are news or the
+  // Reads completions of each rail. Hands each success of the data path's work requests, and failed
+  // flushes, to on_work(const WorkId&, const ibv_wc&). All else that fails goes to the Recovery, and
+  // what concerns it. A batch of each rail is read; all that waits, where there are news or the
   // connection has failed. Returns false once it has failed.
-  template <class OnSuccess, class OnFailedFlush>
-  [[gnu::always_inline]] bool poll(OnSuccess on_success, OnFailedFlush on_failed_flush);
+  template <class OnWork>
+  [[gnu::always_inline]] bool poll(OnWork on_work);
   // The same for completions that have been read. Returns nothing.
-  template <class OnSuccess, class OnFailedFlush>
-  [[gnu::always_inline]] void take(const ibv_wc* completions, int count, OnSuccess on_success,
-                                   OnFailedFlush on_failed_flush);
+  template <class OnWork>
+  [[gnu::always_inline]] void take(const ibv_wc* completions, int count, OnWork on_work);
   // A work request could not be posted on the pair; an errno value. what: "a send".
   // Returns whether the connection goes on.
   [[gnu::cold]] bool on_failed_post(const QueuePair& pair, uint32_t epoch, const char* what,
@@ -136,24 +134,22 @@ class Comm {
   const bool is_observed_;
 };
 
-template <class OnSuccess, class OnFailedFlush>
-inline void Connection::take(const ibv_wc* completions, int count, OnSuccess on_success,
-                             OnFailedFlush on_failed_flush) {
+template <class OnWork>
+inline void Connection::take(const ibv_wc* completions, int count, OnWork on_work) {
   for (int i = 0; i < count; ++i) {
     const ibv_wc& wc = completions[i];
     const WorkId id = decode_work_id(wc.wr_id);
-    if (wc.status == IBV_WC_SUCCESS && id.kind <= WorkKind::kFlush) [[likely]] {
-      (void)on_success(id, wc);  // if it fails, so has the connection
-    } else if (id.kind == WorkKind::kFlush) {
-      on_failed_flush(wc);
+    const bool success = wc.status == IBV_WC_SUCCESS && id.kind <= WorkKind::kFlush;
+    if (success || id.kind == WorkKind::kFlush) [[likely]] {
+      on_work(id, wc);
     } else {
       on_failed_work(wc);
     }
   }
 }
 
-template <class OnSuccess, class OnFailedFlush>
-inline bool Connection::poll(OnSuccess on_success, OnFailedFlush on_failed_flush) {
+template <class OnWork>
+inline bool Connection::poll(OnWork on_work) {
   const bool all = link_->needs_care() || recovery_->has_news();
   const CompletionQueues::Use queues(recovery_->queues());
   for (uint32_t rail = 0; rail < end_.rails.size(); ++rail) {
@@ -164,7 +160,7 @@ inline bool Connection::poll(OnSuccess on_success, OnFailedFlush on_failed_flush
       const uint32_t awaited = recovery_->queues().awaited_empty();  // before the poll
       ibv_wc completions[kPollBatch];
       n = ibv_poll_cq(end_.rails[rail].cq(), kPollBatch, completions);
-      take(completions, n, on_success, on_failed_flush);
+      take(completions, n, on_work);
       if (n < 0) [[unlikely]]
         on_failed_poll(rail);
       if (n == 0 && awaited != 0) [[unlikely]]

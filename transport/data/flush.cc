@@ -160,10 +160,11 @@ void Flushes::read_over_any(size_t index) {
   }
 }
 
-void Flushes::on_read(const WorkId& id) {
+void Flushes::on_read(const WorkId& id, const ibv_wc& wc) {
   Rail* rail = find(id.pair);
   Outstanding& flush = outstanding_[id.ordinal];
   if (!is_of_epoch(id, rail->epoch)) return;
+  if (wc.status != IBV_WC_SUCCESS) return on_failed_read(*rail, flush, wc);
   --rail->reads;
   if ((flush.rails >> id.pair & 1) == 0) return;
   flush.rails &= ~(1u << id.pair);
@@ -173,16 +174,13 @@ void Flushes::on_read(const WorkId& id) {
 }
 
 // The HCA may have lost what is registered on a rail that was given up (StandbyPairs::give_way).
-void Flushes::on_failed_read(const ibv_wc& wc) {
-  const WorkId id = decode_work_id(wc.wr_id);
-  Rail* rail = find(id.pair);
-  if (!is_of_epoch(id, rail->epoch)) return;
+void Flushes::on_failed_read(Rail& rail, Outstanding& flush, const ibv_wc& wc) {
   const bool is_fatal = classify_failure(wc.status) == FailureClass::kConnectionLost &&
-                        !connection_.recovery()->is_given_up(id.pair);
-  if (is_fatal || fails_everywhere(outstanding_[id.ordinal])) {
+                        !connection_.recovery()->is_given_up(rail.index);
+  if (is_fatal || fails_everywhere(flush)) {
     connection_.fail_completion(wc);
   } else {
-    lose(*rail, wc.status);
+    lose(rail, wc.status);
   }
 }
 

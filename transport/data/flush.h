@@ -41,11 +41,9 @@ class Flushes {
   // Starts the reads of one flush of memory that `memory` registers. Without a rail to read over,
   // start_rail() does that. Returns false when the connection has failed.
   bool post(const void* address, const MemoryHandle& memory, Request** request);
-  // A read is complete.
-  void on_read(const WorkId& id);
-  // A read failed: so do the pairs of its rail. The connection fails where another rail would not
-  // help, or reads of the same flush fail again and again.
-  void on_failed_read(const ibv_wc& wc);
+  // Takes the completion of a read. If it failed, so do the pairs of its rail; the connection fails
+  // where another rail would not help, or reads of the same flush fail again and again.
+  void on_read(const WorkId& id, const ibv_wc& wc);
   // No pair of the rail is left: its reads are posted again over another one, or wait for one.
   void stop_rail(uint32_t rail);
   // Data arrives over the rail again, or may: it is read over from here on, and so is what waits.
@@ -81,6 +79,7 @@ class Flushes {
   int post_read(const Rail& rail, size_t index);
   void read_over_any(size_t index);
   void lose(Rail& rail, ibv_wc_status status);
+  void on_failed_read(Rail& rail, Outstanding& flush, const ibv_wc& wc);
   bool fails_everywhere(Outstanding& flush);
   [[gnu::cold]] bool fail_without_rails();
   [[gnu::cold]] bool fail_too_many();

@@ -15,11 +15,11 @@ ReceiveSlots::ReceiveSlots(Connection& connection)
     : connection_(connection),
       events_(connection.options().observer.posted != nullptr ? wire::kSlots : 0) {}
 
-bool ReceiveSlots::take_coded(const ibv_wc& wc, uint32_t epoch) {
-  return take(wire::decode(be32toh(wc.imm_data)), wc, epoch);
+void ReceiveSlots::take_coded(const ibv_wc& wc, uint32_t epoch) {
+  take(wire::decode(be32toh(wc.imm_data)), wc, epoch);
 }
 
-bool ReceiveSlots::take(const wire::Immediate& imm, const ibv_wc& wc, uint32_t epoch) {
+void ReceiveSlots::take(const wire::Immediate& imm, const ibv_wc& wc, uint32_t epoch) {
   Request* request = slots_[imm.slot];
   if (request == nullptr) return fail(kUnexpectedData);
   const uint32_t buffer = (imm.slot - wire::slot_of(request->first)) % wire::kSlots;
@@ -34,17 +34,17 @@ bool ReceiveSlots::take(const wire::Immediate& imm, const ibv_wc& wc, uint32_t e
   if (bytes > request->capacity[buffer]) {
     return fail("more data arrived than the receive has room for");
   }
-  if (++request->chunks_seen[buffer] != imm.chunks) return true;
+  if (++request->chunks_seen[buffer] != imm.chunks) return;
   slots_[imm.slot] = nullptr;
   if (request->observed) [[unlikely]] {
     connection_.options().observer.end(std::exchange(events_[imm.slot], nullptr));
     request->observed = request->pending > 1;
   }
-  return complete_buffer(request);
+  complete_buffer(request);
 }
 
-// Where the size of a message is in the table, its chunks count
-// equal parts, and the one that arrives last what is left, so that the sum is right.
+// Where the size of a message is in the table, its chunks count equal parts, and the one that
+// arrives last what is left, so that the sum is right.
 uint64_t ReceiveSlots::chunk_bytes(const ibv_wc& wc) const {
   const uint32_t bits = be32toh(wc.imm_data);
   if (bits >> 31 == 0) [[likely]]
@@ -60,16 +60,14 @@ uint64_t ReceiveSlots::chunk_bytes(const ibv_wc& wc) const {
   return last ? all - part * (imm.chunks - 1) : part;
 }
 
-// The receive of a buffer that is announced and not complete; null where it is complete. A later
-// use of the slot is not announced yet.
-const Request* ReceiveSlots::incomplete(uint64_t buffer) const {
-  const Request* request = slots_[wire::slot_of(buffer)];
-  return request != nullptr && request->first <= buffer ? request : nullptr;
-}
-
+// A later use of the slot is not announced yet.
 uint64_t ReceiveSlots::oldest_incomplete(uint64_t end) const {
+  const auto is_complete = [this](uint64_t buffer) {
+    const Request* request = slots_[wire::slot_of(buffer)];
+    return request == nullptr || request->first > buffer;
+  };
   uint64_t buffer = end - std::min<uint64_t>(end, wire::kSlots);
-  while (buffer < end && incomplete(buffer) == nullptr) ++buffer;
+  while (buffer < end && is_complete(buffer)) ++buffer;
   return buffer;
 }
 
@@ -82,9 +80,6 @@ void ReceiveSlots::end_observation() {
   for (void*& event : events_) connection_.options().observer.end(std::exchange(event, nullptr));
 }
 
-bool ReceiveSlots::fail(const char* what) {
-  connection_.fail(Code::kInternal, what);
-  return false;
-}
+void ReceiveSlots::fail(const char* what) { connection_.fail(Code::kInternal, what); }
 
 }  // namespace gdr::transport

@@ -55,12 +55,12 @@ class ReceiveSlots {
   // The receive for whose first buffer these are the immediate's bits, but for the epoch's `stamp`,
   // of a message that is one chunk; null where it is another arrival.
   Request* find_whole(uint32_t bits, uint32_t stamp, const ibv_wc& wc) const;
-  // Takes the arrival that find_whole() has found. Returns false when the connection has failed.
-  bool take_whole(Request* request, uint32_t bits, uint32_t bytes);
+  // Takes the arrival that find_whole() has found.
+  void take_whole(Request* request, uint32_t bits, uint32_t bytes);
   // Takes the completion of one chunk. Its immediate data names the slot, and the chunks of the
-  // whole message, of which this is any. epoch: of the pair over which it came. Returns as
-  // take_whole().
-  bool take_chunk(const ibv_wc& wc, uint32_t epoch);
+  // whole message, of which this is any. epoch: of the pair over which it came. What does not fit
+  // fails the connection.
+  void take_chunk(const ibv_wc& wc, uint32_t epoch);
   // The bytes that a chunk has brought.
   uint64_t chunk_bytes(const ibv_wc& wc) const;
 
@@ -69,12 +69,11 @@ class ReceiveSlots {
   uint64_t oldest_incomplete(uint64_t end) const;
 
  private:
-  bool take(const wire::Immediate& imm, const ibv_wc& wc, uint32_t epoch);
-  [[gnu::noinline]] bool take_coded(const ibv_wc& wc, uint32_t epoch);
-  bool complete_buffer(Request* request);
-  const Request* incomplete(uint64_t buffer) const;
-  // Cold: kept out of line, so that the hot path saves no registers for them.
-  [[gnu::cold]] bool fail(const char* what);
+  void take(const wire::Immediate& imm, const ibv_wc& wc, uint32_t epoch);
+  [[gnu::noinline]] void take_coded(const ibv_wc& wc, uint32_t epoch);
+  void complete_buffer(Request* request);
+  // Cold: kept out of line, so that the hot path saves no registers for it.
+  [[gnu::cold]] void fail(const char* what);
 
   Connection& connection_;
   RailTables tables_;
@@ -121,24 +120,24 @@ inline void ReceiveSlots::fill(const ReceiveBuffer& buffer, int index, Request* 
   return is_whole ? request : nullptr;
 }
 
-[[gnu::always_inline]] inline bool ReceiveSlots::take_whole(Request* request, uint32_t bits,
+[[gnu::always_inline]] inline void ReceiveSlots::take_whole(Request* request, uint32_t bits,
                                                             uint32_t bytes) {
   slots_[wire::decode_chunk(bits).slot] = nullptr;
   request->bytes[0] = bytes;
-  return complete_buffer(request);
+  complete_buffer(request);
 }
 
-[[gnu::always_inline]] inline bool ReceiveSlots::complete_buffer(Request* request) {
-  if (--request->pending > 0) return true;
+[[gnu::always_inline]] inline void ReceiveSlots::complete_buffer(Request* request) {
+  if (--request->pending > 0) return;
   connection_.link().count_completed();
-  return announcements_.on_received();
+  announcements_.on_received();
 }
 
-[[gnu::always_inline]] inline bool ReceiveSlots::take_chunk(const ibv_wc& wc, uint32_t epoch) {
+[[gnu::always_inline]] inline void ReceiveSlots::take_chunk(const ibv_wc& wc, uint32_t epoch) {
   const uint32_t bits = be32toh(wc.imm_data);
   if (wire::is_size_coded(bits)) [[unlikely]]
     return take_coded(wc, epoch);
-  return take(wire::decode_chunk(bits), wc, epoch);
+  take(wire::decode_chunk(bits), wc, epoch);
 }
 
 }  // namespace gdr::transport

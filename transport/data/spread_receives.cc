@@ -63,14 +63,14 @@ inline bool SpreadReceives::take_whole(ReceivePair& pair, const ibv_wc& wc) {
   Request* request = slots_.find_whole(bits, pair.stamp, wc);
   if (request == nullptr || !pair.arrivals->count_one(pair.epoch)) return false;
   count_arrival(pair, wc.byte_len);
-  (void)(slots_.take_whole(request, bits, wc.byte_len) && refill_if_due(pair));
+  slots_.take_whole(request, bits, wc.byte_len);
+  refill_if_due(pair);
   return true;
 }
 
 bool SpreadReceives::progress_fully() {
   const bool news = recovery_.has_news();
-  (void)connection_.poll([this](const WorkId& id, const ibv_wc& wc) { return on_success(id, wc); },
-                         [this](const ibv_wc& wc) { flushes_.on_failed_read(wc); });
+  (void)connection_.poll([this](const WorkId& id, const ibv_wc& wc) { on_work(id, wc); });
   if (news) [[unlikely]]
     take_news();
   // While data and the completions of what this end writes come over active pairs alone. A sender
@@ -89,60 +89,56 @@ bool SpreadReceives::finishes_flushes() {
 }
 
 bool SpreadReceives::take(const ibv_wc* completions, int count) {
-  connection_.take(
-      completions, count, [this](const WorkId& id, const ibv_wc& wc) { return on_success(id, wc); },
-      [this](const ibv_wc& wc) { flushes_.on_failed_read(wc); });
+  connection_.take(completions, count,
+                   [this](const WorkId& id, const ibv_wc& wc) { on_work(id, wc); });
   return !connection_.failed() || progress_fully();  // what has completed counts
 }
 
-inline bool SpreadReceives::on_success(const WorkId& id, const ibv_wc& wc) {
-  if (id.kind != WorkKind::kReceive) return on_other(id);
+inline void SpreadReceives::on_work(const WorkId& id, const ibv_wc& wc) {
+  if (id.kind != WorkKind::kReceive) return on_other(id, wc);
   ReceivePair& pair = pairs_[id.pair];
-  if (take_whole(pair, wc)) return true;
+  if (take_whole(pair, wc)) return;
   if (!pair.arrivals->count_one(id.epoch)) [[unlikely]]
     return refuse_arrival();
   if (pair.epoch != id.epoch) [[unlikely]]
     receive_early(id);
   count_arrival(pair, slots_.chunk_bytes(wc));
-  return slots_.take_chunk(wc, id.epoch) && refill_if_due(pair);
+  slots_.take_chunk(wc, id.epoch);
+  refill_if_due(pair);
 }
 
-bool SpreadReceives::on_other(const WorkId& id) {
+void SpreadReceives::on_other(const WorkId& id, const ibv_wc& wc) {
   switch (id.kind) {
     case WorkKind::kClearToSend:
-      on_announced(id);
-      return true;
+      return on_announced(id);
     case WorkKind::kFlush:
-      flushes_.on_read(id);
-      return true;
+      return flushes_.on_read(id, wc);
     default:
-      connection_.fail(Code::kInternal, "a completion of an unexpected kind");
-      return false;
+      return connection_.fail(Code::kInternal, "a completion of an unexpected kind");
   }
 }
 
-bool SpreadReceives::refuse_arrival() {
+void SpreadReceives::refuse_arrival() {
   connection_.fail(Code::kInternal, "data arrived over a queue pair that both ends had given up");
-  return false;
 }
 
 // Replaces a batch of receives; not on a pair that is lost, where what is polled has arrived
 // before. rxe does not flush what is posted on a QP in ERROR, and the pair returns once all
 // receives have completed. So a pair over rxe stays away if its QP goes to ERROR between the look
 // and the post.
-bool SpreadReceives::refill(uint32_t index) {
+void SpreadReceives::refill(uint32_t index) {
   ReceivePair& pair = pairs_[index];
   follow_data(index);
   RailSet& rails = connection_.rails();
-  if (rails.pair(index).qp == nullptr) return true;
+  if (rails.pair(index).qp == nullptr) return;
   if (recovery_.arrivals(index).is_lost()) {
-    recovery_.on_consumed(index);
-    return true;
+    return recovery_.on_consumed(index);
   }
   const int posted = rails.post_receives(index, RailSet::kReceiveBatch, pair.receive_id);
   recovery_.arrivals(index).count_receives(posted);
-  return posted == RailSet::kReceiveBatch ||
-         connection_.on_failed_post(rails.pair(index), pair.epoch, "receives", EIO);
+  if (posted < RailSet::kReceiveBatch) {
+    (void)connection_.on_failed_post(rails.pair(index), pair.epoch, "receives", EIO);
+  }
 }
 
 void SpreadReceives::take_news() {

@@ -55,20 +55,20 @@ class SpreadReceives final : public SpreadPath {
   [[gnu::noinline]] bool progress_fully();
   [[gnu::noinline]] bool take(const ibv_wc* completions, int count);
   [[gnu::always_inline]] bool take_whole(ReceivePair& pair, const ibv_wc& wc);
-  bool on_success(const WorkId& id, const ibv_wc& wc);  // false: the connection has failed
-  // A success of other work than receives.
-  bool on_other(const WorkId& id);
+  void on_work(const WorkId& id, const ibv_wc& wc);
+  // Of other work than receives.
+  void on_other(const WorkId& id, const ibv_wc& wc);
   // Counts an arrival of so many bytes, which the recovery has counted.
   [[gnu::always_inline]] void count_arrival(const ReceivePair& pair, uint64_t bytes) {
     pair.counters->count(bytes);
     flushes_.note_data(pair.rail);
   }
   // Behind count_arrival(): replaces the pair's receives a batch at a time.
-  [[gnu::always_inline]] bool refill_if_due(ReceivePair& pair) {
-    return ++pair.arrived % RailSet::kReceiveBatch != 0 || refill(pair.index);
+  [[gnu::always_inline]] void refill_if_due(ReceivePair& pair) {
+    if (++pair.arrived % RailSet::kReceiveBatch == 0) refill(pair.index);
   }
-  [[gnu::noinline]] bool refill(uint32_t index);
-  [[gnu::cold]] bool refuse_arrival();
+  [[gnu::noinline]] void refill(uint32_t index);
+  [[gnu::cold]] void refuse_arrival();
   [[gnu::cold]] void receive_early(const WorkId& id);
   [[gnu::cold]] void begin_epoch(ReceivePair& pair, uint32_t epoch);
   [[gnu::cold]] void take_news();

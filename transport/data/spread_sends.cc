@@ -261,7 +261,7 @@ void SpreadSends::poll() {
     ++taken[pairs_[id.pair].queue_pair->rail];
     return this->on_success(id, at);
   };
-  (void)connection_.poll(on_success, [](const ibv_wc&) {});
+  (void)connection_.poll(on_success);
   if (!timed) return;
   for (uint32_t path = 0; path < pairs_.load().size(); ++path) {
     if (taken[pairs_.rail_of(path)] < kPollBatch) pairs_.load().note_poll(path, at);
@@ -275,7 +275,7 @@ bool SpreadSends::take(const ibv_wc* completions, int count) {
   const auto on_success = [this](const WorkId& id, const ibv_wc&) {
     return this->on_success(id, Time{});
   };
-  connection_.take(completions, count, on_success, [](const ibv_wc&) {});
+  connection_.take(completions, count, on_success);
   return !connection_.failed() || progress_fully();  // what has completed counts
 }
 
