@@ -8,8 +8,10 @@
 namespace gdr::transport {
 namespace {
 
-// Without standby pairs.
-PairPlan lean(PairPlan plan) {
+// Without standby pairs. The sender decides how many pairs there are, so that a receiver only has no
+// QP for those.
+PairPlan lean(PairPlan plan, bool sends) {
+  if (sends) std::erase_if(plan, [](const PairPlace& place) { return place.standby; });
   for (PairPlace& place : plan) place.has_qp = place.has_qp && !place.standby;
   return plan;
 }
@@ -25,7 +27,7 @@ Result<RailTables> ConnectionSetUp::add_rails(const EndRails& rails, const PairP
 
 void ConnectionSetUp::name_missing_ports(const EndRails& all, const PairPlan& plan) {
   end_.missing_ports.clear();
-  for (uint32_t i = 0; i < plan.size(); ++i) {
+  for (uint32_t i = 0; i < end_.rails.pair_count(); ++i) {
     const QueuePair& pair = end_.rails.pair(i);
     if (pair.qp != nullptr) continue;
     const std::string port = to_string(all[plan[i].rail]);
@@ -100,12 +102,13 @@ Result<RailTables> ConnectionSetUp::make_rails(const EndRails& rails, const Pair
 Result<RailTables> ConnectionSetUp::make_lean(const EndRails& rails, const PairPlan& plan,
                                               RailSpec* each, const QueueDepths& least,
                                               const Error& lack) {
+  const PairPlan places = lean(plan, end_.sends);
   RailSpec of_lean = *each;
   of_lean.depths = least;
   size_t failed = 0;
-  Result<RailTables> added = try_rails(rails, lean(plan), of_lean, &failed);
+  Result<RailTables> added = try_rails(rails, places, of_lean, &failed);
   while (!added && end_.room.make_room(rails[failed], added.error())) {
-    added = try_rails(rails, lean(plan), of_lean, &failed);
+    added = try_rails(rails, places, of_lean, &failed);
   }
   if (!added) return added;
   *each = of_lean;

@@ -122,6 +122,7 @@ TEST_F(StandbyCreationTest, LittleMemoryIsLeftToLock_ConnectionGoesWithoutTheRai
   verbs.fail_call(Call::kRegMr, ENOMEM);
   create_sender();
   EXPECT_EQ(end_of(*sender).rails, 1);
+  EXPECT_EQ(end_of(*sender).qps, 1) << "a hello without recovery must have no standby pair";
   EXPECT_EQ(end_of(*sender).recovers, 0);
   EXPECT_EQ(verbs.queue_pairs()[qp_number(*sender)].max_send_wr, 127u);
   EXPECT_THAT(awaited_warnings(log),
