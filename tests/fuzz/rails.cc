@@ -119,7 +119,7 @@ struct RailsScript : RailsRun {
         return (void)pair.verbs.deliver_on(qp, input.byte());
       case kFailWork: {
         const auto status = static_cast<ibv_wc_status>(1 + input.below(23));
-        forged |= transport::classify_failure(status) == transport::FailureClass::kConnectionLost;
+        forged |= !transport::loses_pair(status);
         pair.verbs.fail_transfer(status, 0, input.byte() == 1);
         const bool of_this_pair = pair.verbs.deliver_on(qp) == 1;
         touched |= of_this_pair ? 1u << index : kAllPairs;  // else the next one of any pair fails

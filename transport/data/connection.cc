@@ -38,7 +38,7 @@ constexpr std::chrono::seconds kLocalWork{3};
 // Why a failure that another rail could have survived ends the connection; "" for other failures.
 std::string no_failover_text(const ConnectionEnd& end, ibv_wc_status status) {
   const bool is_peers_choice = end.peer_declines_recovery && !end.recovers();
-  if (!is_peers_choice || classify_failure(status) == FailureClass::kConnectionLost) return "";
+  if (!is_peers_choice || !loses_pair(status)) return "";
   return std::string("; it did not fail over, as failover is off on ") + end.peer.host +
          " (GDR_NCCL_FAILOVER=0, or little memory to lock)";
 }
@@ -203,8 +203,7 @@ void Connection::on_failed_work(const ibv_wc& wc) {
   const bool is_attempt = id.kind == WorkKind::kProbe || id.kind == WorkKind::kStatement;
   if (wc.status == IBV_WC_SUCCESS) {
     recovery_->on_written(id);
-  } else if (recovery_->recovers() &&
-             (is_attempt || classify_failure(wc.status) != FailureClass::kConnectionLost)) {
+  } else if (recovery_->recovers() && (is_attempt || loses_pair(wc.status))) {
     recovery_->on_failed_work(id, wc.status);
   } else {
     fail_completion(wc);

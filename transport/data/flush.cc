@@ -175,8 +175,7 @@ void Flushes::on_read(const WorkId& id, const ibv_wc& wc) {
 
 // The HCA may have lost what is registered on a rail that was given up (StandbyPairs::give_way).
 void Flushes::on_failed_read(Rail& rail, Outstanding& flush, const ibv_wc& wc) {
-  const bool is_fatal = classify_failure(wc.status) == FailureClass::kConnectionLost &&
-                        !connection_.recovery()->is_given_up(rail.index);
+  const bool is_fatal = !loses_pair(wc.status) && !connection_.recovery()->is_given_up(rail.index);
   if (is_fatal || fails_everywhere(flush)) {
     connection_.fail_completion(wc);
   } else {

@@ -55,27 +55,17 @@ constexpr uint64_t whole_ordinal(uint32_t ordinal, uint64_t near) {
 
 static_assert(wire::kMaxQps <= 256);  // the width of the pair
 
-// What a failed work request means for its connection: that the pair on which it was posted is
-// lost, and the connection goes on over others, or that the connection fails. (A pair:
-// docs/glossary.md.)
-enum class FailureClass : uint8_t {
-  // The pair is lost, and another one may carry what is missing: the path between the two HCAs, or
-  // one of these, has failed.
-  kPairLost,
-  // As kPairLost, and the cause is in another completion, in an asynchronous event, or at the other
-  // end: the QP was in ERROR already.
-  kConsequence,
-  // The work request itself was wrong at one of the ends: a key, a length, a protection domain. The
-  // same request would fail over every pair, and to try might hide a defect or damage data.
-  kConnectionLost,
-};
-
-// Classifies the status of a completion that is not a success. A status that this version does not
-// know ends the connection.
-inline FailureClass classify_failure(ibv_wc_status status) {
+// Whether a completion with that status, which is no success, shows that the pair of its work
+// request is lost (docs/glossary.md): the path between the two HCAs, or one of these, has failed,
+// and another pair may carry what is missing. Otherwise the work request itself was wrong at one of
+// the ends: a key, a length, a protection domain. The same request would fail over every pair, and
+// to try might hide a defect or damage data, so that the connection fails; and so it does by a
+// status that this version does not know.
+inline bool loses_pair(ibv_wc_status status) {
   switch (status) {
+    // The QP was in ERROR already: the cause is in another completion, in an asynchronous event, or
+    // at the other end.
     case IBV_WC_WR_FLUSH_ERR:
-      return FailureClass::kConsequence;
     case IBV_WC_RETRY_EXC_ERR:
     case IBV_WC_RNR_RETRY_EXC_ERR:
     case IBV_WC_REM_ABORT_ERR:
@@ -88,9 +78,9 @@ inline FailureClass classify_failure(ibv_wc_status status) {
     // itself is wrong, it fails over every pair, also over those that return, and the connection
     // ends by fails_over_every_path().
     case IBV_WC_LOC_QP_OP_ERR:
-      return FailureClass::kPairLost;
+      return true;
     default:
-      return FailureClass::kConnectionLost;
+      return false;
   }
 }
 

@@ -152,7 +152,7 @@ class Recovery {
   // Why a pair was lost, for a text. Until finish().
   RailLoss lost_pair(uint32_t pair) const;
 
-  // A work request on a pair failed; the status is one that loses the pair (classify_failure). Of
+  // A work request on a pair failed; the status is one that loses the pair (loses_pair). Of
   // an earlier epoch: ignored.
   void on_failed_work(const WorkId& id, ibv_wc_status status);
   // A work request could not be posted on the pair.

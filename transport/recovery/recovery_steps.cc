@@ -215,7 +215,7 @@ void take_completion(RecoveryState& state, const WorkId& id, ibv_wc_status statu
   }
   if (is_own) on_own_failure(state, id, status, now);
   const bool proof = id.kind == WorkKind::kProbe && id.ordinal == kStandbyProbe;
-  if (classify_failure(status) == FailureClass::kConsequence) {
+  if (status == IBV_WC_WR_FLUSH_ERR) {  // the cause is elsewhere
     if (!pair.flushed_at) pair.flushed_at = now;
   } else if (state.is_port_down(pair)) {
     pair.agreement.on_failure({wire::PairReason::kPortDown, status});

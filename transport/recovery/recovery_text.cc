@@ -96,9 +96,7 @@ TextAndFix likely_cause(const PairCause& cause) {
   if (!cause.is_of_a_request() || is_flushed(cause)) {
     return {texts_of(cause).likely, texts_of(cause).fix};
   }
-  if (classify_failure(cause.status) != FailureClass::kConnectionLost) {
-    return likely_cause_of(cause.status);
-  }
+  if (loses_pair(cause.status)) return likely_cause_of(cause.status);
   // Of a probe or a statement: data that is refused ends the connection.
   return {
       "an HCA refuses access to the plugin's own tables in host memory, as with a wrong set-up "
