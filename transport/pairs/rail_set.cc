@@ -38,7 +38,7 @@ Result<wire::RailAddress> resolve_address(const Device& device, const GidPrefere
 
 }  // namespace
 
-Result<RailEnd> RailEnd::create(const Device& device, uint32_t rail, const RailSpec& spec,
+Result<RailEnd> RailEnd::create(const Device& device, const RailSpec& spec,
                                 const ConnectionOptions& options) {
   RailEnd end;
   end.device_ = device;
@@ -61,7 +61,6 @@ Result<RailEnd> RailEnd::create(const Device& device, uint32_t rail, const RailS
   for (int i = 0; i < spec.qps; ++i) {
     Result<QueuePair> qp = create_queue_pair(device, cq, spec.depths);
     if (!qp) return forward_error(qp);
-    qp->rail = rail;
     end.qps_.push_back(std::move(*qp));
   }
   return end;
@@ -117,19 +116,9 @@ Status check_rail_pair(const wire::RailAddress& local, const wire::RailAddress& 
 }
 
 Status RailSet::add(const Device& device, const RailSpec& spec, const ConnectionOptions& options) {
-  Result<RailEnd> rail =
-      RailEnd::create(device, static_cast<uint32_t>(rails_.size()), spec, options);
+  Result<RailEnd> rail = RailEnd::create(device, spec, options);
   if (!rail) return forward_error(rail);
   rails_.push_back(std::move(*rail));
-  pairs_.clear();
-  size_t count = 0;
-  for (const RailEnd& each : rails_) count += each.qps().size();
-  for (size_t q = 0; pairs_.size() < count; ++q) {
-    for (RailEnd& each : rails_) {
-      if (q < each.qps().size()) pairs_.push_back(&each.qps()[q]);
-    }
-  }
-  number_pairs();
   return {};
 }
 

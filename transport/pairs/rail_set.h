@@ -29,8 +29,8 @@ struct RailSpec {
 class RailEnd {
  public:
   // Resolves the port's address, which may have changed since discovery, and creates the CQ and the
-  // QPs, in RESET. `rail` is the index of the rail within its connection.
-  static Result<RailEnd> create(const Device& device, uint32_t rail, const RailSpec& spec,
+  // QPs, in RESET.
+  static Result<RailEnd> create(const Device& device, const RailSpec& spec,
                                 const ConnectionOptions& options);
 
   const Device& device() const { return device_; }
@@ -88,7 +88,7 @@ struct RailCounters {
 // of its own that is on.
 class RailSet {
  public:
-  // Creates this end of one more rail. QPs are spread evenly; the first rails may have one more.
+  // Creates this end of one more rail. Its QPs are no pairs before arrange().
   Status add(const Device& device, const RailSpec& spec, const ConnectionOptions& options);
   // Numbers the QPs as the plan says. Each rail was added with as many QPs as it has in the plan.
   // A pair that has none there is a QueuePair without a QP.
@@ -100,8 +100,7 @@ class RailSet {
   auto begin() const { return rails_.begin(); }
   auto end() const { return rails_.end(); }
 
-  // All QPs in the order in which the handshake numbers them. Without a plan, QP i belongs to rail
-  // i % size(), so that QPs taken in turn alternate between the rails of this end.
+  // All QPs in the order in which the handshake numbers them.
   size_t pair_count() const { return pairs_.size(); }
   QueuePair& pair(size_t index) const { return *pairs_[index]; }
   size_t active_count() const { return static_cast<size_t>(active_end_ - pairs_.begin()); }

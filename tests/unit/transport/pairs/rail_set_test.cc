@@ -18,11 +18,12 @@ struct RailSetTest : testing::Test {
             .value();
     return Device{hca, 1, query_port_state(hca->api(), hca->context(), 1).value(), -1};
   }
-  RailSet make(const Device& first, const Device& second, int qps) const {
+  RailSet make(const Device& first, const Device& second) const {
     RailSet rails;
-    const RailSpec spec{qps, QueueDepths{16, 16, 0}, 0};
+    const RailSpec spec{1, QueueDepths{16, 16, 0}, 0};
     EXPECT_TRUE(rails.add(first, spec, options));
     EXPECT_TRUE(rails.add(second, spec, options));
+    rails.arrange({{0, false}, {1, false}});
     for (const RailEnd& rail : rails) {
       for (const QueuePair& pair : rail.qps()) {
         StateChanges changes;
@@ -32,8 +33,8 @@ struct RailSetTest : testing::Test {
     }
     return rails;
   }
-  RailSet make_local(int qps) { return make(device("fake_a", 1), device("fake_c", 3), qps); }
-  RailSet make_remote(int qps) { return make(device("fake_b", 2), device("fake_d", 4), qps); }
+  RailSet make_local() { return make(device("fake_a", 1), device("fake_c", 3)); }
+  RailSet make_remote() { return make(device("fake_b", 2), device("fake_d", 4)); }
   static wire::EndPoint described(const RailSet& rails) {
     wire::EndPoint end{};
     rails.describe(&end);
@@ -42,8 +43,8 @@ struct RailSetTest : testing::Test {
 };
 
 TEST_F(RailSetTest, CheckPair_SecondRailDoesNotFit_NamesItsTwoPorts) {
-  const RailSet rails = make_local(1);
-  const wire::EndPoint fits = described(make_remote(1));
+  const RailSet rails = make_local();
+  const wire::EndPoint fits = described(make_remote());
   EXPECT_TRUE(rails.check_peer(fits));
   EXPECT_TRUE(rails.check_pair(1, fits));
 
@@ -59,7 +60,8 @@ TEST_F(RailSetTest, CheckPair_SecondRailDoesNotFit_NamesItsTwoPorts) {
 TEST_F(RailSetTest, CheckPair_RailWithoutQueuePairs_IsNotCompared) {
   RailSet here;
   ASSERT_TRUE(here.add(device("fake_a", 1), RailSpec{1, QueueDepths{16, 16, 0}, 0}, options));
-  wire::EndPoint peer = described(make_remote(1));
+  here.arrange({{0, false}});
+  wire::EndPoint peer = described(make_remote());
   peer.qps = 1;
   peer.rail[1].ethernet = 1;
   EXPECT_TRUE(here.check_pair(0, peer));

@@ -16,8 +16,7 @@ struct QpToConnect {
   ManualClock clock;
   ConnectionOptions options;
   Fabric fabric{test_options(), true};
-  RailEnd end =
-      RailEnd::create(fabric.sender_device, 0, RailSpec{1, {4, 4, 0}, 0}, options).value();
+  RailEnd end = RailEnd::create(fabric.sender_device, RailSpec{1, {4, 4, 0}, 0}, options).value();
   ibv_qp* qp = end.qps()[0].qp.get();
   StateChanges changes;
 
@@ -135,8 +134,7 @@ TEST_F(StateChangesTest, Before_RunsOnceAheadOfItsChange) {
 // Two QPs that the connection can do without: of a pair, and of a standby pair.
 struct OptionalChangesTest : StateChangesTest {
   enum { kActive, kStandby };
-  RailEnd rail =
-      RailEnd::create(fabric.sender_device, 0, RailSpec{2, {4, 4, 0}, 0}, options).value();
+  RailEnd rail = RailEnd::create(fabric.sender_device, RailSpec{2, {4, 4, 0}, 0}, options).value();
   StateChanges optional;
 
   ibv_qp_state state_of(int which) { return rail.qps()[which].qp->state; }
