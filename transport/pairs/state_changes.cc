@@ -46,11 +46,9 @@ bool is_worth_retrying(int err, const ConnectionOptions& options) {
 // A QP without which the connection can do is not waited for as long as the last one.
 constexpr int kOptionalRetries = 3;
 
-Error failure(const StateChange& change, int err, int attempts, std::chrono::milliseconds spent) {
+Error failure(const StateChange& change, int err, int attempts) {
   std::string text = text_of(change) + " failed";
-  if (attempts > 1) {
-    text += " " + std::to_string(attempts) + " times in " + std::to_string(spent.count()) + " ms";
-  }
+  if (attempts > 1) text += " " + std::to_string(attempts) + " times";
   Error failed = fail_errno(Code::kSystem, std::move(text), err).value();
   if (err == ETIMEDOUT && change.resolves) {
     failed.text += ": the peer's address " + resolved_address(change) +
@@ -65,18 +63,6 @@ Error failure(const StateChange& change, int err, int attempts, std::chrono::mil
   }
   return failed;
 }
-
-void log_first_retry(const StateChange& change, int err, int retries) {
-  const std::string why =
-      err == ETIMEDOUT && change.resolves
-          ? ", as the peer's address " + resolved_address(change) + " is not resolved yet"
-          : "";
-  GDR_INFO(log::kNet, "%s failed with errno %d%s; trying up to %d more times",
-           text_of(change).c_str(), err, why.c_str(), retries);
-}
-
-// To INIT, RTR and RTS.
-constexpr size_t kMostChanges = 3;
 
 }  // namespace
 
@@ -100,7 +86,6 @@ void StateChanges::add(StateChange change) {
   if (sequence == sequences_.end()) {
     sequences_.push_back({.qp = change.qp, .changes = {}});
     sequence = sequences_.end() - 1;
-    sequence->changes.reserve(kMostChanges);
   }
   sequence->changes.push_back(std::move(change));
 }
@@ -153,7 +138,6 @@ Result<bool> StateChanges::attempt(Sequence& sequence, const ConnectionOptions& 
   int& attempts = sequence.attempts;
   const Clock::time_point now = options.now();
   if (attempts > 0 && now < sequence.retry_at) return false;
-  if (attempts == 0) sequence.began = now;
   if (attempts == 0 && change.before) {
     if (Status status = change.before(); !status) return forward_error(status);
   }
@@ -162,11 +146,12 @@ Result<bool> StateChanges::attempt(Sequence& sequence, const ConnectionOptions& 
   if (err != 0) {
     const int most = most_retries(change, options);
     if (!is_worth_retrying(err, options) || attempts > most) {
-      const auto spent =
-          std::chrono::duration_cast<std::chrono::milliseconds>(options.now() - sequence.began);
-      return tl::unexpected<Error>(failure(change, err, attempts, spent));
+      return tl::unexpected<Error>(failure(change, err, attempts));
     }
-    if (attempts == 1) log_first_retry(change, err, most);
+    if (attempts == 1) {
+      GDR_INFO(log::kNet, "%s failed with errno %d; trying up to %d more times",
+               text_of(change).c_str(), err, most);
+    }
     sequence.retry_at = options.now() + attempts * options.modify_retry_pause;
     return false;
   }

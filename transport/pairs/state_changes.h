@@ -74,7 +74,6 @@ class StateChanges {
     std::vector<StateChange> changes;
     size_t next = 0;
     int attempts = 0;  // of changes[next]
-    Clock::time_point began{};
     Clock::time_point retry_at{};
   };
 

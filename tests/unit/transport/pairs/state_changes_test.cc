@@ -62,11 +62,10 @@ TEST_F(StateChangesTest, TimesOutForGood_FailsAfterAMinuteAndNamesAddressAndFix)
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().sys_errno, ETIMEDOUT);
   EXPECT_EQ(fabric.verbs.failures_left(Call::kModifyToRtr), 1000 - 35);
-  EXPECT_TRUE(
-      contains_all(result.error().text,
-                   {"of fake_a:1 to RTR failed 35 times in 59500 ms: Connection "
-                    "timed out (errno 110): the peer's address ",
-                    "::ffff:10.0.0.1", "neighbour discovery", "Fix: ", "NCCL_IB_MQP_RETRY_CNT"}));
+  EXPECT_TRUE(contains_all(result.error().text, {"of fake_a:1 to RTR failed 35 times: Connection "
+                                                 "timed out (errno 110): the peer's address ",
+                                                 "::ffff:10.0.0.1", "neighbour discovery",
+                                                 "Fix: ", "NCCL_IB_MQP_RETRY_CNT"}));
 }
 
 TEST(StateChanges, ErrorCountPauseAndRetryAll_DecideHowOftenItIsTried) {
