@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <set>
 #include <utility>
 
 #include "base/log.h"
@@ -16,12 +17,6 @@ constexpr std::chrono::hours kForgotten{1};
 std::string reason_of(const PeerLink& link, const std::string& text) {
   const std::string prefix = link.description() + ": ";
   return text.starts_with(prefix) ? text.substr(prefix.size()) : text;
-}
-
-// Puts a detail behind the first sentence of the reason, before likely causes and fixes.
-void add_to_reason(const PeerLink& link, std::string* text, const std::string& detail) {
-  const size_t begin = text->size() - reason_of(link, *text).size();
-  text->insert(std::min(text->find(". ", begin), text->size()), detail);
 }
 
 }  // namespace
@@ -75,8 +70,9 @@ void FailureLog::link_failed(const PeerLink& link, size_t connections, Clock::ti
   const std::string process = to_string(link.peer());
   const bool first = episodes_.warn(process, now).has_value();
   std::string text = error.text;
-  if (first) {
-    add_to_reason(link, &text, "; " + process + " (" + counted(connections, "connection") + ")");
+  if (first && text.starts_with(link.description())) {
+    text.insert(link.description().size(),
+                " (" + process + ", " + counted(connections, "connection") + ")");
   }
   write_line(first, text);
 }
@@ -107,26 +103,67 @@ void FailureLog::port_down(const PortDown& down, Clock::time_point now) {
   }
   if (down.waiting > 0) {
     text += "; it is the last usable rail of " + counted(down.waiting, "connection") +
-            (down.waiting == 1 ? ", which waits" : ", which wait") +
             ": the HCA retries what is sent for " + seconds_text(down.retries) +
             " (NCCL_IB_TIMEOUT, NCCL_IB_RETRY_CNT), for " + seconds_text(down.waits) +
             " after that a connection waits for a rail to return, and then it fails";
   }
-  write_line(left_out.has_value(),
-             text +
-                 ". Likely cause: a cable, a transceiver or a switch port has failed. Fix: look "
-                 "at `dmesg` and the switch's log");
+  text +=
+      ". Likely cause: a cable, a transceiver or a switch port has failed. Fix: look at `dmesg` "
+      "and "
+      "the switch's log";
+  write_line(left_out.has_value(), text);
 }
 
 // One fault raises an event for each of an HCA's QPs and CQs.
 void FailureLog::fatal_event(const FatalEvent& event, Clock::time_point now) {
   const auto left_out = episodes_.warn(event.cause, now);
-  if (!left_out) return write_line(false, event.text);
-  const std::string concerned = counted(event.connections, "connection");
-  const std::string effect = event.fails ? concerned + (event.connections == 1 ? " fails" : " fail")
-                                         : "NCCL_IB_RETURN_ASYNC_EVENTS=0: " + concerned +
-                                               (event.connections == 1 ? " goes on" : " go on");
-  write_line(true, event.text + left_out_text(*left_out) + "; " + effect + ". " + event.hint);
+  const char* effect =
+      event.fails ? "; fails " : "; as NCCL_IB_RETURN_ASYNC_EVENTS=0 asks, it does not fail ";
+  write_line(left_out.has_value(), event.text + left_out_text(left_out.value_or(0)) + effect +
+                                       counted(event.connections, "connection") + ". " +
+                                       event.hint);
+}
+
+bool Watchdog::episode_lasts(Clock::time_point now) const {
+  if (logged_at_ && now - *logged_at_ < limit_) return true;
+  const std::shared_ptr<PeerLink> link = logged_.lock();
+  return link != nullptr && link->stalled_since() == logged_stall_;
+}
+
+bool Watchdog::check(const std::vector<std::shared_ptr<PeerLink>>& links, Clock::time_point now) {
+  if (limit_.count() == 0) return false;
+  // Links that wait for the same rank stall at about the same time, not at the same.
+  const std::chrono::milliseconds counts_from = std::chrono::milliseconds(limit_) / 2;
+  std::shared_ptr<PeerLink> oldest;
+  size_t stalled = 0;
+  std::set<PeerProcess> peers;
+  for (const std::shared_ptr<PeerLink>& link : links) {
+    const std::optional<Clock::time_point> since = link->stalled_since();
+    if (!since || now - *since < counts_from) continue;
+    ++stalled;
+    peers.insert(link->peer());
+    if (oldest == nullptr || *since < *oldest->stalled_since()) oldest = link;
+  }
+  if (oldest == nullptr || now - *oldest->stalled_since() < limit_ || episode_lasts(now)) {
+    return false;
+  }
+  logged_ = oldest;
+  logged_stall_ = oldest->stalled_since();
+  logged_at_ = now;
+  std::string others;
+  if (stalled > 1) {
+    others = "; so do " + counted(stalled - 1, "other connection") + ", with " +
+             counted(peers.size(), "peer process", "es") + " in all";
+  }
+  const auto waited = std::chrono::duration_cast<std::chrono::seconds>(now - *logged_stall_);
+  GDR_WARN(
+      "watchdog: %s: no progress for %lld s with %s; %s%s. The peer's state follows, unless that "
+      "process is stopped, its host hangs, or the handshake's network is interrupted. Fix then: "
+      "look at its state (ps, dmesg) on that host",
+      oldest->description().c_str(), static_cast<long long>(waited.count()),
+      to_string(oldest->peer()).c_str(), oldest->state_text().c_str(), others.c_str());
+  oldest->query_peer();
+  return true;
 }
 
 }  // namespace gdr::transport

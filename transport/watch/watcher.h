@@ -23,7 +23,6 @@
 #include "transport/link/failure_log.h"
 #include "transport/link/peer_link.h"
 #include "transport/link/reopening.h"
-#include "transport/link/watchdog.h"
 #include "transport/pairs/unreachable_paths.h"
 #include "transport/recovery/blocking_calls.h"
 #include "transport/recovery/recovery.h"

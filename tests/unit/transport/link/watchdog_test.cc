@@ -1,11 +1,10 @@
-#include "transport/link/watchdog.h"
-
 #include <gtest/gtest.h>
 
 #include <vector>
 
 #include "tests/fakes/recorded_log.h"
 #include "tests/unit/transport/comm_pair.h"
+#include "transport/link/failure_log.h"
 
 namespace gdr::transport {
 namespace {
