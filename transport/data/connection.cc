@@ -236,7 +236,7 @@ bool Connection::may_finish_local_work() {
 Code Connection::surface_failure() {
   Error error = link_->failure();
   if (!std::exchange(surfaced_, true)) {
-    end_.watcher->log_failure(*link_);
+    end_.watcher->failures().link_failed(*link_, Clock::now());
   }
   return error.code;
 }

@@ -61,7 +61,7 @@ std::string seconds_text(std::chrono::milliseconds time) {
   return text;
 }
 
-void FailureLog::link_failed(const PeerLink& link, size_t connections, Clock::time_point now) {
+void FailureLog::link_failed(const PeerLink& link, Clock::time_point now) {
   const Error error = link.failure();
   if (error.code != Code::kRemote) {
     const bool warns = episodes_.warn(reason_of(link, error.text), now).has_value();
@@ -71,18 +71,16 @@ void FailureLog::link_failed(const PeerLink& link, size_t connections, Clock::ti
   const bool first = episodes_.warn(process, now).has_value();
   std::string text = error.text;
   if (first && text.starts_with(link.description())) {
-    text.insert(link.description().size(),
-                " (" + process + ", " + counted(connections, "connection") + ")");
+    text.insert(link.description().size(), " (" + process + ")");
   }
   write_line(first, text);
 }
 
-void FailureLog::path_lost(const PeerLink& link, size_t connections, Clock::time_point now) {
+void FailureLog::path_lost(const PeerLink& link, Clock::time_point now) {
   const bool warns = episodes_.warn("path to " + link.peer().host, now).has_value();
   std::string text = link.description() + ": the handshake socket is lost: " + link.end_text();
   if (warns) {
-    text += ". The job goes on: its " + counted(connections, "connection") + " with " +
-            link.peer().host +
+    text += ". The job goes on: its connections with " + link.peer().host +
             " need only RDMA. Until the socket can be opened again, a process there that dies is "
             "noticed by RDMA alone, later and without its reason. Fix: restore the network of "
             "NCCL_SOCKET_IFNAME, on all ports above 1023";

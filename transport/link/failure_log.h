@@ -86,12 +86,10 @@ class FailureLog {
   explicit FailureLog(Episodes& episodes) : episodes_(episodes) {}
 
   // A call of NCCL's returned the failure of a link. Failures that came from the peer are one
-  // episode per peer process, others one per text. connections: with that process, which have
-  // failed or are about to.
-  void link_failed(const PeerLink& link, size_t connections, Clock::time_point now);
-  // The handshake sockets of that many connections with a host ended without their peers' being
-  // gone; `link` is the first of them. One episode per host.
-  void path_lost(const PeerLink& link, size_t connections, Clock::time_point now);
+  // episode per peer process, others one per text.
+  void link_failed(const PeerLink& link, Clock::time_point now);
+  // The handshake socket of a connection ended without its peer's being gone. One episode per host.
+  void path_lost(const PeerLink& link, Clock::time_point now);
   // The port is used. One episode for each port, with the losses of its rails (RailLog).
   void port_down(const PortDown& down, Clock::time_point now);
   void fatal_event(const FatalEvent& event, Clock::time_point now);

@@ -111,14 +111,7 @@ void Watcher::add_hca(const std::shared_ptr<HcaContext>& hca) {
     if (!hcas_.emplace(fd, hca).second) return;
   }
   // get_async_event must not block this thread where another reader has taken the event.
-  int flags = fcntl(fd, F_GETFL);
-  if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0) {
-    GDR_WARN(
-        "%s: its asynchronous events cannot be watched (errno %d), so that a failure that only an "
-        "event reports is noticed late, by the transfers that fail",
-        hca->name().c_str(), errno);
-    return;
-  }
+  (void)fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK);
   watch_fd(fd);
 }
 
@@ -239,9 +232,7 @@ void Watcher::tick(Clock::time_point now) {
     if (link->on_tick(now)) watch_fd(link->fd());
     next_deadline_ = std::min(next_deadline_, link->deadline());
     if (was_deaf || !link->deaf() || link->failed() || link->peer_gone()) continue;
-    const auto connections = std::ranges::count_if(
-        all, [&](const auto& other) { return other->peer().host == link->peer().host; });
-    failures_.path_lost(*link, static_cast<size_t>(connections), now);
+    failures_.path_lost(*link, now);
   }
   next_deadline_ = std::max(next_deadline_, now + kShortestTick);
   if (task != nullptr) task();
@@ -252,14 +243,6 @@ ProcessSums Watcher::sums() const {
   ProcessSums sums = links_.sums();
   sums.stalls = stalls_;
   return sums;
-}
-
-void Watcher::log_failure(const PeerLink& link) {
-  const auto all = links_.all();
-  const auto connections = std::ranges::count_if(all, [&](const auto& other) {
-    return other->peer() == link.peer() && (other->failed() || other->peer_gone());
-  });
-  failures_.link_failed(link, static_cast<size_t>(connections), Clock::now());
 }
 
 }  // namespace gdr::transport

@@ -64,9 +64,6 @@ class Watcher {
   void call(std::function<void()> call) { caller_.add(std::move(call)); }
   // The TCP port where peers open kept sockets again; 0: none.
   uint16_t reopen_port() const { return reopen_port_.port(); }
-  // Logs the failure of a link that a call of NCCL's returns: as a warning for the first connection
-  // with a peer process.
-  void log_failure(const PeerLink& link);
   // For the Recovery of a connection. Not longer than the watcher lives.
   RecoveryHooks recovery_hooks();
   // What connections share that standby pairs may give up.

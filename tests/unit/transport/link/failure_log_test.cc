@@ -59,15 +59,12 @@ struct FailureLogTest : testing::Test {
                                       PeerLinkOptions{std::move(peer)});
   }
   // Fails a link with that peer, and logs it.
-  void fail_one(const std::string& text, const PeerProcess& peer, size_t connections = 1,
-                Code code = Code::kRemote) {
+  void fail_one(const std::string& text, const PeerProcess& peer, Code code = Code::kRemote) {
     auto link = make_link("a <-> b", peer);
     link->fail_link(Error{code, "a <-> b: " + text}, false);
-    fail(*link, connections);
+    fail(*link);
   }
-  void fail(const PeerLink& link, size_t connections = 1) {
-    log.link_failed(link, connections, now);
-  }
+  void fail(const PeerLink& link) { log.link_failed(link, now); }
 
   RecordedLog lines;
   Episodes episodes;
@@ -77,10 +74,8 @@ struct FailureLogTest : testing::Test {
 };
 
 TEST_F(FailureLogTest, PeerFails_ItsProcessIsNamed) {
-  fail_one("it ended. Fix: look there", {"b", 4711}, 2);
-  EXPECT_EQ(lines.warnings("a <-> b (process 4711 on b, 2 connections): it ended. Fix: look there")
-                .size(),
-            1u);
+  fail_one("it ended. Fix: look there", {"b", 4711});
+  EXPECT_EQ(lines.warnings("a <-> b (process 4711 on b): it ended. Fix: look there").size(), 1u);
 }
 
 TEST_F(FailureLogTest, TwoProcesses_OneWarningEach) {
@@ -106,7 +101,7 @@ TEST_F(FailureLogTest, SameProcessFailsAgainMuchLater_AnotherWarning) {
 // The HCA of this node concerns connections with many peers.
 TEST_F(FailureLogTest, OwnFailure_OneWarningForEachReason) {
   for (const char* reason : {"mlx5_0 reports \"x\"", "mlx5_0 reports \"x\"", "posting a send"}) {
-    for (uint32_t pid = 0; pid < 3; ++pid) fail_one(reason, {"b", pid}, 1, Code::kSystem);
+    for (uint32_t pid = 0; pid < 3; ++pid) fail_one(reason, {"b", pid}, Code::kSystem);
   }
   EXPECT_EQ(lines.warnings().size(), 2u);
 }
@@ -115,12 +110,12 @@ TEST_F(FailureLogTest, PathLost_OneWarningForEachHost) {
   for (const char* host : {"b", "b", "c"}) {
     auto link = make_link(std::string("a <-> ") + host, {host, 1});
     link->on_socket_end(Error{Code::kRemote, "timed out", ETIMEDOUT}, now);
-    log.path_lost(*link, 8, now);
+    log.path_lost(*link, now);
   }
   const std::vector<std::string> warnings = lines.warnings();
   ASSERT_EQ(warnings.size(), 2u);
   EXPECT_TRUE(
-      contains_all(warnings[0], {"timed out", "8 connections with b", "The job goes on", "Fix: "}));
+      contains_all(warnings[0], {"timed out", "The job goes on: its connections with b", "Fix: "}));
 }
 
 TEST_F(FailureLogTest, LastPortIsDown_TheWarningSaysHowLongConnectionsWait) {
