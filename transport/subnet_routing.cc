@@ -30,16 +30,6 @@ size_t choose_device(const std::vector<Device>& devices, size_t given,
 
 }  // namespace
 
-bool is_same_subnet(const wire::Gid& a, const wire::Gid& b, int ipv4_prefix_bits) {
-  constexpr int kBeforeIpv4 = 96;  // bits of ::ffff:0:0/96
-  constexpr int kPrefix = 64;
-  if (is_null(a) || is_null(b) || is_ipv4_mapped(a) != is_ipv4_mapped(b)) return false;
-  const int bits = is_ipv4_mapped(a) ? kBeforeIpv4 + ipv4_prefix_bits : kPrefix;
-  const int whole = bits / 8;
-  if (!std::equal(a.begin(), a.begin() + whole, b.begin())) return false;
-  return bits % 8 == 0 || ((a[whole] ^ b[whole]) >> (8 - bits % 8)) == 0;
-}
-
 wire::Gid subnet_gid(const Device& device, const ConnectionOptions& options) {
   const HcaContext& hca = *device.hca;
   Result<PortState> state = query_port_state(hca.api(), hca.context(), device.port);

@@ -11,11 +11,6 @@
 
 namespace gdr::transport {
 
-// Whether two GIDs are in one subnet. Those of IPv4 addresses (::ffff:192.0.2.1) are compared by
-// that many bits of the address, all others by their subnet prefix, the first 64 bits; one of each
-// kind never. As NCCL's net_ib does (connect.cc, gidSameSubnet).
-bool is_same_subnet(const wire::Gid& a, const wire::Gid& b, int ipv4_prefix_bits);
-
 // Returns the GID that a RoCE device has at the moment, for the handle of a listener on it; null on
 // InfiniBand, whose subnets are connected by routers or not at all, and where it cannot be
 // resolved.

@@ -118,6 +118,13 @@ bool is_ipv4_mapped(const Gid& gid) {
   return std::equal(gid.begin(), gid.begin() + kIpv4At, kIpv4Mapped.begin());
 }
 
+bool is_same_subnet(const Gid& a, const Gid& b, int ipv4_prefix_bits) {
+  constexpr int kSubnetPrefix = 64;
+  if (is_null(a) || is_null(b)) return false;
+  const int bits = is_ipv4_mapped(a) ? 8 * kIpv4At + ipv4_prefix_bits : kSubnetPrefix;
+  return Cidr{.text = "", .address = a, .prefix_bits = bits}.contains(b);
+}
+
 int family_of(const Gid& gid) { return is_ipv4_mapped(gid) ? AF_INET : AF_INET6; }
 
 bool is_null(const Gid& gid) {

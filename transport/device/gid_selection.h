@@ -90,6 +90,10 @@ Findings same_gids(const std::vector<std::pair<std::string, Gid>>& ports);
 // Whether the GID is IPv4-mapped, ::ffff:a.b.c.d: the form of a RoCE GID of an IPv4 address.
 bool is_ipv4_mapped(const Gid& gid);
 int family_of(const Gid& gid);  // AF_INET, for IPv4-mapped ones, or AF_INET6
+// Whether two GIDs are in one subnet. Those of IPv4 addresses (::ffff:192.0.2.1) are compared by
+// that many bits of the address, all others by their subnet prefix, the first 64 bits; one of each
+// kind never. As NCCL's net_ib does (connect.cc, gidSameSubnet).
+bool is_same_subnet(const Gid& a, const Gid& b, int ipv4_prefix_bits = 24);
 // Whether the GID marks an unused entry of the table: all zeros, or fe80:: followed by zeros.
 bool is_null(const Gid& gid);
 // Whether the GID is in fe80::/64, so that only peers on the same subnet can reach it.

@@ -7,11 +7,6 @@
 namespace gdr::transport {
 namespace {
 
-bool are_in_one_subnet(const wire::Gid& a, const wire::Gid& b) {
-  const size_t prefix_bytes = is_ipv4_mapped(a) && is_ipv4_mapped(b) ? 15 : 8;
-  return std::equal(a.begin(), a.begin() + static_cast<ptrdiff_t>(prefix_bytes), b.begin());
-}
-
 std::string key_of(const wire::RailAddress& local) {
   return std::string(local.hca) + ":" + std::to_string(local.port);
 }
@@ -28,7 +23,7 @@ bool UnreachablePaths::contains(const wire::RailAddress& local, const wire::Rail
   const auto same = std::ranges::find(peers, remote.gid, &Peer::gid);
   if (urgent) return same != peers.end() && now - same->since < kUrgentHold;
   const auto in_subnet = static_cast<size_t>(std::ranges::count_if(peers, [&](const Peer& peer) {
-    return peer.counts && are_in_one_subnet(peer.gid, remote.gid);
+    return peer.counts && is_same_subnet(peer.gid, remote.gid);
   }));
   return in_subnet >= kPeersForSubnet || same != peers.end();
 }
@@ -47,7 +42,7 @@ void UnreachablePaths::remove(const wire::RailAddress& local, const wire::RailAd
   if (found == unreachable_.end()) return;
   std::erase_if(found->second, [&](const Peer& peer) { return peer.gid == remote.gid; });
   for (Peer& peer : found->second) {
-    if (are_in_one_subnet(peer.gid, remote.gid)) peer.counts = false;
+    if (is_same_subnet(peer.gid, remote.gid)) peer.counts = false;
   }
 }
 
