@@ -182,9 +182,6 @@ void add_sendrecv(CLI::App* perf) {
       ->capture_default_str();
   command->add_option("--ranks,--nranks", options->ranks, "Number of ranks: always two")
       ->check(CLI::Range(2, 2));
-  add_number(
-      command, "--slots", options->slots, {1, 1024},
-      "Message buffers used in turn while measuring; with --group, for each of its messages");
   add_number(command, "--group", options->group, {1, abi::kMaxRecvs},
              "Messages of one receive, with --test bw: as many send at a time, each with its own "
              "tag, and --depth counts receives");

@@ -46,10 +46,8 @@ class EverySides : public testing::TestWithParam<Sides> {};
 
 TEST_P(EverySides, AllSizes_AreVerifiedAndTheReportNamesTheMemory) {
   const Sides& sides = GetParam();
-  // --slots: messages use several offsets of the buffer.
-  ToolRun run = perf(sides.memory,
-                     {"-b", "0", "-e", "1M", "-f", "16", "-n", "20", "--slots", "4", "--json", "-"},
-                     sides.env);
+  ToolRun run =
+      perf(sides.memory, {"-b", "0", "-e", "1M", "-f", "16", "-n", "20", "--json", "-"}, sides.env);
   ASSERT_EQ(run.exit_code, 0) << run.err;
   json report = json::parse(run.out);
   EXPECT_EQ(report["wrong"], 0);

@@ -41,8 +41,6 @@ struct PerfOptions {
   // sendrecv
   double seconds = 0;         // of each measurement, about; 0: `iterations`
   std::string test = "both";  // bw, lat or both
-  size_t slots = 1;           // message buffers used in turn by each message of a group; 1: always
-                              // the same, as in perftest
   size_t group = 1;           // messages of one receive
 
   // all_reduce

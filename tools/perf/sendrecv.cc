@@ -63,7 +63,7 @@ Status SendRecv::open() {
   if (!links) return forward_error(links);
   links_ = std::move(*links);
   StreamShape largest{options_.end, 1, 1, 1};
-  size_t bytes = std::max<size_t>(largest.stride(), 4096) * options_.slots * options_.group;
+  size_t bytes = std::max<size_t>(largest.stride(), 4096) * options_.group;
   const RankMemory& memory = setup_.memory;
   auto out = memory.allocate(bytes);
   auto in = memory.allocate(bytes);
@@ -158,8 +158,7 @@ Status SendRecv::measure(size_t first, size_t most, Run run) {
 
 Status SendRecv::one_bandwidth(size_t bytes) {
   const Endpoint& end = rank_.rank() == 0 ? send_ : recv_;
-  const size_t slots = options_.slots * options_.group;
-  StreamShape shape = shape_of(bytes, std::max<size_t>(options_.warmup, 1), slots);
+  StreamShape shape = shape_of(bytes, std::max<size_t>(options_.warmup, 1), options_.group);
   uint64_t yield_every = StallGuard::yield_interval(options_.root.empty() ? 2 : 1);
   auto warm = time_stream(end, shape, rank_, yield_every);
   if (!warm) return forward_error(warm);
@@ -170,7 +169,7 @@ Status SendRecv::one_bandwidth(size_t bytes) {
         if (Status met = rank_.barrier("bandwidth run starts"); !met) return forward_error(met);
         rank_.board().set_state(fmt::format(
             "{} messages of {}", rank_.rank() == 0 ? "sending" : "receiving", human_bytes(bytes)));
-        shape = shape_of(bytes, messages, slots);
+        shape = shape_of(bytes, messages, options_.group);
         auto run = time_stream(end, shape, rank_, yield_every);
         if (!run) return forward_error(run);
         times = *run;
