@@ -182,15 +182,13 @@ void act_for_data_path(RecoveryState& state, RecoveryTime now) {
     pair.agreement.returns().on_taken_over(pair.missed->arrived, /*has_lost=*/false);
   }
   std::array<ibv_wc, 16> completions;  // the next tick takes what is left
-  int count = 0;
   for (uint32_t rail = 0; rail < state.rails.size(); ++rail) {
     if (!state.queues.has(rail)) continue;
-    const int room = static_cast<int>(completions.size()) - count;
     ibv_cq* cq = state.io.rails()[rail].cq();
-    count += std::max(0, ibv_poll_cq(cq, room, completions.data() + count));
-  }
-  for (int i = 0; i < count; ++i) {
-    take_completion(state, decode_work_id(completions[i].wr_id), completions[i].status, now);
+    const int count = ibv_poll_cq(cq, static_cast<int>(completions.size()), completions.data());
+    for (int i = 0; i < count; ++i) {
+      take_completion(state, decode_work_id(completions[i].wr_id), completions[i].status, now);
+    }
   }
   take_steps(state, now);
 }
