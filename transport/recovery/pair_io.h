@@ -62,11 +62,9 @@ class PairIo {
   // Destroys a QP. Returns an errno value; where that is not 0, *qp still owns it. Waits until all
   // asynchronous events of the QP are acknowledged (ibv_destroy_qp(3)).
   static int destroy(verbs::UniqueQp* qp);
-  // The same of the CQ of a rail without QPs, which still has it; forget_queue() ends that.
+  // The same of the CQ of a rail without QPs, which still has it; RailSet::forget_queue() ends
+  // that.
   int destroy_queue(uint32_t rail) const;
-  void forget_queue(uint32_t rail) const { is_.rails->forget_queue(rail); }
-  // Deregisters the tables on a rail without pairs.
-  void give_back_tables(uint32_t rail) const { is_.tables->give_back(rail); }
   // Whether a verb that fails so was called on an HCA that was removed, or whose driver has given
   // it up: the kernel has then destroyed its QPs.
   static bool is_gone(int err);

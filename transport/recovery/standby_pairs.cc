@@ -76,10 +76,10 @@ void StandbyPairs::give_back_rail(uint32_t rail, RecoveryLock& lock) {
   {
     const Unlocked unlocked(state_, lock);
     registrations_->give_back(rail);
-    state_.io.give_back_tables(rail);
+    state_.io.set_up().tables->give_back(rail);
     destroyed = gives_queue && state_.queues.are_left() && state_.io.destroy_queue(rail) == 0;
   }
-  if (destroyed) state_.io.forget_queue(rail);
+  if (destroyed) state_.io.set_up().rails->forget_queue(rail);
 }
 
 // Whether a QP is on the rail, or the CQ has yet to show what has arrived. No CQ is destroyed that
