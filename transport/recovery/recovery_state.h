@@ -45,7 +45,7 @@ struct RecoveryHooks {
   std::function<void(const RailLoss& loss)> rail_lost;
   std::function<void(const std::string& port, const std::string& peer)> rail_returned;
   // Chunks on a rail were late by so much, again and again, so that it is avoided: to be logged
-  // likewise. port and peer: as in RailLoss. May be null.
+  // likewise. port and peer: as in RailLoss. Called without the mutex; null for tests.
   std::function<void(const std::string& port, const std::string& peer,
                      std::chrono::milliseconds lateness)>
       rail_late = nullptr;
