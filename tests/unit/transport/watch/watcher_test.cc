@@ -155,31 +155,6 @@ TEST(Watcher, DeviceFatal_FailsEveryConnectionOfTheHca) {
   EXPECT_TRUE(contains(failure_of(*pair.receiver).text, "fake_b"));
 }
 
-// NCCL tests one of them and gives the job up; or it tests them all.
-TEST(Watcher, PeerProcessDies_OneWarningNamesIt) {
-  auto watcher = Watcher::start(std::chrono::seconds(0)).value();
-  RecordedLog log;
-  std::vector<LinkToWatch> links;
-  for (int i = 0; i < 64; ++i) {
-    links.emplace_back(PeerProcess{"node_b", 4711});
-    watcher->add({links.back().link});
-  }
-  LinkToWatch other(PeerProcess{"node_b", 4712});
-  watcher->add({other.link});
-  for (LinkToWatch& link : links) link.peer = FrameChannel();
-  ASSERT_TRUE(wait_for([&] { return links[63].link->failed(); }));
-  watcher->log_failure(*links[63].link);
-  const std::vector<std::string> first = log.warnings();
-  ASSERT_EQ(first.size(), 1u);
-  EXPECT_TRUE(contains(first[0], "(process 4711 on node_b)")) << first[0];
-  ASSERT_TRUE(wait_for([&] { return links[0].link->failed(); }));
-  for (LinkToWatch& link : links) watcher->log_failure(*link.link);
-  EXPECT_EQ(log.warnings().size(), 1u);
-  EXPECT_FALSE(other.link->failed());
-  for (LinkToWatch& link : links) watcher->remove(link.link.get());
-  watcher->remove(other.link.get());
-}
-
 TEST(Watcher, EventsMustNotFail_FatalEventIsOnlyLogged) {
   WatchedHca bed(/*events_fail=*/false);
   bed.verbs.raise_event("fake_e", IBV_EVENT_DEVICE_FATAL, nullptr);
