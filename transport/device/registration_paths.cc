@@ -6,8 +6,6 @@
 #include <fstream>
 #include <system_error>
 
-#include "base/log.h"
-
 namespace gdr::transport {
 namespace {
 
@@ -59,18 +57,13 @@ bool supports_dmabuf(const verbs::Api& api, ibv_pd* pd) {
 
 std::string find_data_direct(const verbs::Api& api, ibv_pd* pd) {
   const verbs::Mlx5Api* mlx5 = api.mlx5 == nullptr ? nullptr : api.mlx5();
-  ibv_device* device = pd->context->device;
-  if (mlx5 == nullptr || !mlx5->is_supported(device)) return "";
+  if (mlx5 == nullptr || !mlx5->is_supported(pd->context->device)) return "";
   errno = 0;
   if (mlx5->reg_dmabuf_mr(pd, 0, 0, 0, -1, 0, 0) != nullptr || is_unsupported(errno)) return "";
   char path[PATH_MAX] = "";
-  int err = mlx5->get_data_direct_sysfs_path(pd->context, path, sizeof(path));
-  if (err == 0 && path[0] != '\0') return (path[0] == '/' ? "/sys" : "/sys/") + std::string(path);
-  if (err != 0 && err != ENODEV && err != EOPNOTSUPP) {
-    GDR_INFO(log::kInit | log::kNet, "%s: asking for its Data Direct function failed (errno %d)",
-             api.get_device_name(device), err);
-  }
-  return "";
+  const int err = mlx5->get_data_direct_sysfs_path(pd->context, path, sizeof(path));
+  if (err != 0 || path[0] == '\0') return "";
+  return (path[0] == '/' ? "/sys" : "/sys/") + std::string(path);
 }
 
 Peermem probe_peermem(const std::string& sysfs_root) {
