@@ -180,7 +180,8 @@ void Connection::fail_completion(const ibv_wc& wc) {
 
 bool Connection::on_failed_post(const QueuePair& pair, uint32_t epoch, const char* what, int err) {
   if (!recovery_->recovers()) {
-    fail_verbs((std::string("posting ") + what).c_str(), err);
+    fail(Code::kSystem,
+         std::string("posting ") + what + " failed with errno " + std::to_string(err));
     return false;
   }
   recovery_->on_failed_post(pair.index, epoch);
@@ -214,10 +215,6 @@ void Connection::on_failed_work(const ibv_wc& wc) {
 void Connection::attend() {
   if (!link_->probe_wanted() || failed()) return;
   if (!recovery_->probe_peer()) link_->end_probe();
-}
-
-void Connection::fail_verbs(const char* call, int err) {
-  fail(Code::kSystem, std::string(call) + " failed with errno " + std::to_string(err));
 }
 
 void Connection::fail(Code code, const std::string& what) {

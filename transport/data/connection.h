@@ -57,8 +57,8 @@ class Connection {
   std::string text() const;
 
   // Reads completions of each rail. Hands each success of the data path's work requests, and failed
-  // flushes, to on_work(const WorkId&, const ibv_wc&). All else that fails goes to the Recovery, and
-  // what concerns it. A batch of each rail is read; all that waits, where there are news or the
+  // flushes, to on_work(const WorkId&, const ibv_wc&). All else that fails goes to the Recovery,
+  // and what concerns it. A batch of each rail is read; all that waits, where there are news or the
   // connection has failed. Returns false once it has failed.
   template <class OnWork>
   [[gnu::always_inline]] bool poll(OnWork on_work);
@@ -78,8 +78,6 @@ class Connection {
   // so that the hot path saves no registers for them.
   [[gnu::cold]] void fail(Code code, const std::string& what);
   [[gnu::cold]] void fail_completion(const ibv_wc& wc);
-  // Reports the errno value with which a verbs call failed. call: "posting a send".
-  [[gnu::cold]] void fail_verbs(const char* call, int err);
   bool failed() const { return link_->failed(); }
   // Returns the code of the failure, for a call of NCCL's, and logs its text at the first such
   // call.
@@ -88,8 +86,6 @@ class Connection {
   // The first step of a teardown, before memory that the peer may write to is deregistered: reports
   // the orderly close to the peer and destroys the QPs of all rails. Idempotent.
   void close();
-
-  static constexpr int kPollBatch = SpreadPath::kPollBatch;
 
  private:
   [[gnu::cold]] void on_failed_work(const ibv_wc& wc);
@@ -158,8 +154,8 @@ inline bool Connection::poll(OnWork on_work) {
     int n;
     do {
       const uint32_t awaited = recovery_->queues().awaited_empty();  // before the poll
-      ibv_wc completions[kPollBatch];
-      n = ibv_poll_cq(end_.rails[rail].cq(), kPollBatch, completions);
+      ibv_wc completions[SpreadPath::kPollBatch];
+      n = ibv_poll_cq(end_.rails[rail].cq(), SpreadPath::kPollBatch, completions);
       take(completions, n, on_work);
       if (n < 0) [[unlikely]]
         on_failed_poll(rail);

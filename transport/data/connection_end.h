@@ -21,8 +21,6 @@ struct ConnectionEnd {
   bool recovers() const { return offers_recovery && peer.recovers != 0; }
   // Whether the rail carries nothing while others are usable.
   bool stands_by(uint32_t rail) const;
-  // Whether something may go over a rail: where nothing is recovered, not over one that stands by.
-  bool uses(uint32_t rail) const { return recovers() || !stands_by(rail); }
   // The two ports of a pair: this end's, and the peer's.
   std::pair<const wire::RailAddress&, const wire::RailAddress&> ports_of(uint32_t pair) const;
   // The most bytes of one RDMA write on any rail of this end, a multiple of wire::kSplitAlignment:

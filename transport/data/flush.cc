@@ -129,7 +129,9 @@ bool Flushes::read(Rail& rail, size_t index) {
     return true;
   }
   if (fails_everywhere(flush)) {
-    connection_.fail_verbs("flushing received data to GPU memory over any rail", err);
+    connection_.fail(Code::kSystem,
+                     "flushing received data to GPU memory over any rail failed with errno " +
+                         std::to_string(err));
   } else {
     lose(rail, IBV_WC_GENERAL_ERR);
   }

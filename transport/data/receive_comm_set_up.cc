@@ -70,22 +70,19 @@ Status ReceiveComm::make(const EndRails& rails, const wire::EndPoint& sender) {
 }
 
 Status ReceiveComm::create_flushes() {
-  const ConnectionOptions& options = connection_.options();
-  const RailSet& rails = connection_.rails();
-  if (options.flush_disabled) return {};
-  for (uint32_t rail = 0; rail < rails.size(); ++rail) {
-    if (!connection_.end().uses(rail) || !may_register_gpu_memory(*rails[rail].device().hca))
-      continue;
-    const bool stands_by = connection_.end().stands_by(rail);
-    const Device& device = rails[rail].device();
+  ConnectionEnd& end = connection_.end();
+  if (end.options->flush_disabled) return {};
+  for (uint32_t rail = 0; rail < end.rails.size(); ++rail) {
+    const Device& device = end.rails[rail].device();
+    const bool stands_by = end.stands_by(rail);
+    const bool is_used = end.recovers() || !stands_by;
+    if (!is_used || !may_register_gpu_memory(*device.hca)) continue;
     Status added = flushes_.add_rail(rail, stands_by);
     while (!added && (set_up_->give_up_standby(device, added.error()) ||
-                      connection_.end().room.make_room(device, added.error()))) {
+                      end.room.make_room(device, added.error()))) {
       added = flushes_.add_rail(rail, stands_by);
     }
-    if (!added && connection_.end().recovers()) {
-      added = set_up_->exclude_rail(rail, added.error());
-    }
+    if (!added && end.recovers()) added = set_up_->exclude_rail(rail, added.error());
     if (!added) return added;
   }
   return {};
