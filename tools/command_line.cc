@@ -15,7 +15,6 @@
 #include <vector>
 
 #include "tools/commands.h"
-#include "tools/common/exit_codes.h"
 #include "tools/common/output.h"
 
 namespace gdr::tools {

@@ -1,6 +1,6 @@
 // The subcommands of nccl-gdr. Each function adds one to the application; CLI11 then calls it when
 // the command line names it. A subcommand that does not succeed throws CLI::RuntimeError with one
-// of the codes in tools/common/exit_codes.h.
+// of the codes in tools/common/output.h.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -6,12 +6,11 @@
 #include <nlohmann/json.hpp>
 
 #include "tools/commands.h"
-#include "tools/common/exit_codes.h"
 #include "tools/common/nccl_logger.h"
 #include "tools/common/output.h"
-#include "tools/conformance/runner.h"
+#include "tools/conformance/case.h"
 #include "tools/net/deleters.h"
-#include "tools/net/start.h"
+#include "tools/net/plugin_loader.h"
 
 namespace gdr::tools {
 namespace {

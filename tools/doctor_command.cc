@@ -10,7 +10,7 @@
 
 #include "plugin/config/values.h"
 #include "tools/commands.h"
-#include "tools/common/exit_codes.h"
+#include "tools/common/output.h"
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/facts/host.h"
 #include "tools/doctor/report/profile.h"

@@ -4,7 +4,6 @@
 
 #include "plugin/config/load.h"
 #include "tools/commands.h"
-#include "tools/common/exit_codes.h"
 #include "tools/common/output.h"
 #include "tools/inspection/text_table.h"
 

@@ -4,8 +4,8 @@
 #include <cstdio>
 #include <string>
 
-#include "tools/common/exit_codes.h"
 #include "tools/common/installed_folders.h"
+#include "tools/common/output.h"
 
 // tools/commands.h would include CLI11, which compiles slowly.
 namespace CLI {

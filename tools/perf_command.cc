@@ -6,11 +6,9 @@
 
 #include "plugin/abi/nccl_types.h"
 #include "tools/commands.h"
-#include "tools/common/exit_codes.h"
 #include "tools/common/output.h"
 #include "tools/common/sizes.h"
 #include "tools/net/plugin_loader.h"
-#include "tools/net/start.h"
 #include "tools/perf/options.h"
 #include "tools/ranks/rank_group.h"
 

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "tools/commands.h"
-#include "tools/common/exit_codes.h"
 #include "tools/common/output.h"
 #include "tools/inspection/inspection.h"
 #include "tools/inspection/labels.h"

@@ -12,8 +12,8 @@
 
 #include "base/result.h"
 #include "tools/commands.h"
-#include "tools/common/exit_codes.h"
 #include "tools/common/installed_folders.h"
+#include "tools/common/output.h"
 
 namespace gdr::tools {
 namespace {

@@ -1,6 +1,6 @@
 // What the commands print on standard output, and write to files. That it cannot be written, as on
 // a full disk, ends a command by an exception, which fmt::print throws as well: run_command_line()
-// turns it into an exit status.
+// turns it into one of the exit statuses.
 #pragma once
 
 #include <exception>
@@ -8,6 +8,14 @@
 #include <string>
 
 namespace gdr::tools {
+
+inline constexpr int kExitOk = 0;
+inline constexpr int kExitFailed = 1;  // a conformance case failed, or results were wrong
+inline constexpr int kExitUsage = 2;
+inline constexpr int kExitCouldNotRun = 3;
+
+// Of with-softhca, as env(1) has it: the program was not started.
+inline constexpr int kExitNoSofthca = 125;
 
 // Opens those of the three standard streams that the caller has closed (`>&-`), so that no file or
 // socket that is opened later gets their numbers. Their use fails as if they were still closed.

@@ -5,7 +5,6 @@
 
 #include "tools/conformance/case.h"
 #include "tools/conformance/exchange.h"
-#include "tools/conformance/lone_message.h"
 
 namespace gdr::tools {
 namespace {

@@ -2,7 +2,9 @@
 // and the bytes around the buffers.
 #pragma once
 
+#include <cstdint>
 #include <functional>
+#include <string>
 #include <vector>
 
 #include "tools/conformance/test_connection.h"
@@ -54,5 +56,10 @@ void one_way(Session& session) {
   kBody(session, connection);
   session.meet("all data has arrived");
 }
+
+// One message from a process to itself, by plain calls of the table, so that many threads may do it
+// at once: listens, connects, sends a message whose data depends on `number`, verifies it and
+// closes. Returns an empty text, or what failed.
+std::string lone_message(Net& net, void* context, int dev, uint64_t number, double timeout_seconds);
 
 }  // namespace gdr::tools

@@ -1,11 +1,10 @@
-#include "tools/conformance/lone_message.h"
-
 #include <sched.h>
 
 #include <functional>
 #include <vector>
 
 #include "tools/common/pattern.h"
+#include "tools/conformance/exchange.h"
 #include "tools/net/deleters.h"
 #include "tools/net/plugin_loader.h"
 #include "tools/ranks/rank.h"

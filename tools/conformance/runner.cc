@@ -1,11 +1,10 @@
-#include "tools/conformance/runner.h"
-
 #include <signal.h>
 
 #include <algorithm>
 #include <cstring>
 
-#include "tools/common/exit_codes.h"
+#include "tools/common/output.h"
+#include "tools/conformance/case.h"
 
 namespace gdr::tools {
 namespace {

@@ -7,9 +7,9 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "tools/common/exit_codes.h"
 #include "tools/common/nccl_logger.h"
-#include "tools/net/start.h"
+#include "tools/common/output.h"
+#include "tools/net/plugin_loader.h"
 
 namespace gdr::tools {
 

@@ -1,5 +1,3 @@
-#include "tools/inspection/hca_list.h"
-
 #include <algorithm>
 #include <functional>
 #include <set>
@@ -7,6 +5,7 @@
 
 #include "plugin/config/values.h"
 #include "tools/inspection/rdma_devices.h"
+#include "tools/inspection/restriction.h"
 #include "tools/inspection/text_table.h"
 #include "topology/live/verbs_ports.h"
 #include "topology/sources/sysfs_files.h"

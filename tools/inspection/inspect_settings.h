@@ -6,7 +6,6 @@
 #include "base/result.h"
 #include "plugin/config/options.h"
 #include "tools/inspection/inspection.h"
-#include "tools/inspection/user_settings.h"
 #include "tools/prediction/settings.h"
 
 namespace gdr::tools::topo {

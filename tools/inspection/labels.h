@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tools/prediction/predicted_rails.h"
+#include "tools/prediction/prediction.h"
 
 namespace gdr::tools::topo {
 

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "plugin/config/topology_options.h"
-#include "tools/inspection/hca_list.h"
 #include "tools/inspection/labels.h"
 #include "tools/inspection/text_table.h"
 

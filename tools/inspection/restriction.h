@@ -1,11 +1,15 @@
-// What the user's choice of ports and rails costs: NCCL_IB_HCA and GDR_NCCL_RAIL_MAP.
+// What the user's choice of ports and rails does to a machine, and what it costs: NCCL_IB_HCA and
+// GDR_NCCL_RAIL_MAP.
 #pragma once
 
 #include <cstddef>
+#include <filesystem>
 #include <string>
 #include <vector>
 
+#include "base/finding.h"
 #include "plugin/config/options.h"
+#include "tools/inspection/inspect_settings.h"
 #include "tools/inspection/inspection.h"
 
 namespace gdr::tools::topo {
@@ -34,5 +38,21 @@ std::string restriction_text(const Inspection& inspection);
 // Fills Inspection::unrestricted and restricted_by; `all` is the machine with all of its ports.
 void decide_unrestricted(const topology::Machine& all, const config::Options& settings,
                          Inspection* inspection);
+
+// Removes from `machine`, of a file or of sysfs, what the list does not accept and what the plugin
+// cannot use; from `all`, which is the same machine, only what it cannot use if no list names it.
+// Returns what `machine` lost. NCCL_IB_HCA names HCAs as verbs does: those without such a name are
+// accepted, with a note. `sysfs_root` is "" for a file, in which PCI IDs show what cannot be used.
+std::vector<transport::SkippedPort> remove_unused(const std::filesystem::path& sysfs_root,
+                                                  const InspectSettings& settings,
+                                                  topology::Machine* machine,
+                                                  topology::Machine* all, Findings* findings);
+
+// Whether some port is left out by the list.
+bool has_excluded(const std::vector<transport::SkippedPort>& skipped);
+
+// Adds what the list does on the machine that may not be meant, as HcaFilter::findings_on() has it.
+void add_list_findings(const topology::Machine& all, const InspectSettings& settings,
+                       Findings* findings);
 
 }  // namespace gdr::tools::topo

@@ -1,5 +1,3 @@
-#include "tools/net/start.h"
-
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -9,6 +7,7 @@
 
 #include "tools/common/installed_folders.h"
 #include "tools/common/nccl_logger.h"
+#include "tools/net/plugin_loader.h"
 
 namespace gdr::tools {
 namespace {

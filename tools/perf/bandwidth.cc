@@ -1,9 +1,8 @@
-#include "tools/perf/bandwidth.h"
-
 #include <algorithm>
 #include <climits>
 
 #include "tools/common/pattern.h"
+#include "tools/perf/measurements.h"
 #include "tools/perf/message_stream.h"
 
 namespace gdr::tools {

@@ -1,5 +1,3 @@
-#include "tools/perf/latency.h"
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -7,6 +5,7 @@
 #include <numeric>
 
 #include "tools/common/sizes.h"
+#include "tools/perf/measurements.h"
 
 namespace gdr::tools {
 namespace {

@@ -51,7 +51,7 @@ struct PerfOptions {
 };
 
 // The measurements. Each function is one rank's whole run and returns the rank's exit code
-// (tools/common/exit_codes.h); all ranks of a run call the same one.
+// (tools/common/output.h); all ranks of a run call the same one.
 using Benchmark = int (*)(Rank&, const PerfOptions&);
 
 // Measures bandwidth and latency between two ranks, as perftest does.

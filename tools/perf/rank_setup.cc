@@ -6,11 +6,10 @@
 
 #include <algorithm>
 
-#include "tools/common/exit_codes.h"
 #include "tools/common/nccl_logger.h"
 #include "tools/common/output.h"
 #include "tools/common/sizes.h"
-#include "tools/net/start.h"
+#include "tools/net/plugin_loader.h"
 
 namespace gdr::tools {
 namespace {

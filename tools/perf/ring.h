@@ -4,7 +4,6 @@
 #include <memory>
 #include <vector>
 
-#include "tools/perf/element.h"
 #include "tools/perf/endpoint.h"
 #include "tools/perf/options.h"
 #include "tools/perf/rank_setup.h"

@@ -1,4 +1,4 @@
-// The messages of a ring all-reduce of a vector. Pure arithmetic.
+// The messages and the sums of a ring all-reduce of a vector. Pure arithmetic.
 //
 // The elements [first, first + count) of a channel are divided into as many segments as there are
 // ranks. In step k = 0 .. 2(n-1)-1 a rank sends segment (rank - k) mod n to the next rank and
@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 namespace gdr::tools {
@@ -36,5 +37,17 @@ ElementRange part_of(ElementRange whole, size_t parts, size_t index, size_t grai
 
 // Plans one channel at one rank, with slices of at most slice_elements.
 RingPlan make_ring_plan(ElementRange channel, int rank, int nranks, size_t slice_elements);
+
+// The elements are floats.
+inline constexpr size_t kElementBytes = sizeof(float);
+inline constexpr char kElementType[] = "float32";
+
+// Sets out[i] = a[i] + b[i]; out may be a or b.
+void add_elements(float* out, const float* a, const float* b, size_t count);
+// Sets count elements to the test values of (seed, rank): small whole numbers, so that their sums
+// are exact in every order.
+void fill_elements(float* out, size_t count, uint64_t seed, int rank);
+// Returns how many elements differ from the sum of all ranks' test values.
+uint64_t count_wrong_elements(const float* found, size_t count, uint64_t seed, int nranks);
 
 }  // namespace gdr::tools

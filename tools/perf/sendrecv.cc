@@ -4,9 +4,8 @@
 #include <optional>
 
 #include "tools/common/sizes.h"
-#include "tools/perf/bandwidth.h"
 #include "tools/perf/columns.h"
-#include "tools/perf/latency.h"
+#include "tools/perf/measurements.h"
 #include "tools/perf/rank_setup.h"
 #include "tools/ranks/link.h"
 

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "tools/prediction/predicted_rails.h"
+#include "tools/prediction/prediction.h"
 
 namespace gdr::topology {
 

@@ -16,7 +16,6 @@
 #include <thread>
 #include <utility>
 
-#include "tools/common/exit_codes.h"
 #include "tools/common/output.h"
 #include "tools/ranks/control_server.h"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/prediction/predicted_rails.h"
+#include "tools/prediction/prediction.h"
 #include "transport/device/hca_filter.h"
 
 namespace gdr::tools::topo {

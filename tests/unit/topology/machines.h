@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "tools/prediction/predicted_rails.h"
+#include "tools/prediction/prediction.h"
 
 namespace gdr::topology {
 

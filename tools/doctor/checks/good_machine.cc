@@ -12,7 +12,6 @@
 
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/facts/host.h"
-#include "tools/doctor/report/differences.h"
 #include "tools/doctor/report/profile.h"
 
 namespace gdr::tools::doctor {

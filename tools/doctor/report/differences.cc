@@ -1,10 +1,10 @@
-#include "tools/doctor/report/differences.h"
-
 #include <algorithm>
 #include <functional>
 #include <map>
 #include <optional>
 #include <utility>
+
+#include "tools/doctor/report/profile.h"
 
 namespace gdr::tools::doctor {
 namespace {

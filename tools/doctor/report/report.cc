@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <exception>
 
-#include "tools/common/exit_codes.h"
+#include "tools/common/output.h"
 #include "tools/doctor/topology.h"
 
 namespace gdr::tools::doctor {

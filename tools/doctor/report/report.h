@@ -50,7 +50,7 @@ std::string to_json(const Report& report);
 // For node_exporter's textfile collector.
 std::string to_prometheus(const Report& report);
 
-// The exit code of the process for the report: tools/common/exit_codes.h.
+// The exit code of the process for the report: tools/common/output.h.
 int exit_code_of(const Report& report);
 
 }  // namespace gdr::tools::doctor

@@ -1,8 +1,8 @@
-#include "tools/conformance/runner.h"
-
 #include <gtest/gtest.h>
 
 #include <set>
+
+#include "tools/conformance/case.h"
 
 namespace gdr::tools {
 namespace {

@@ -1,8 +1,7 @@
-#include "tools/net/start.h"
-
 #include <gmock/gmock.h>
 
 #include "tests/unit/tools/net/fake_net.h"
+#include "tools/net/plugin_loader.h"
 
 namespace gdr::tools {
 namespace {

@@ -1,7 +1,5 @@
 // Verified receives from a table that imitates a GPU whose received data is visible only after
 // iflush, and measured streams of grouped messages.
-#include "tools/perf/bandwidth.h"
-
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -11,6 +9,7 @@
 #include "tests/fakes/cuda/fake_driver.h"
 #include "tests/unit/tools/net/fake_net.h"
 #include "tools/common/pattern.h"
+#include "tools/perf/measurements.h"
 #include "tools/perf/rank_memory.h"
 #include "tools/ranks/rank_group.h"
 

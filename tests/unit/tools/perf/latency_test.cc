@@ -1,6 +1,6 @@
-#include "tools/perf/latency.h"
-
 #include <gtest/gtest.h>
+
+#include "tools/perf/measurements.h"
 
 namespace gdr::tools {
 namespace {

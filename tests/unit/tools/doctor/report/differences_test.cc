@@ -1,5 +1,3 @@
-#include "tools/doctor/report/differences.h"
-
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -11,6 +9,7 @@
 
 #include "tests/unit/tools/doctor/facts/made_host.h"
 #include "tests/unit/topology/machines.h"
+#include "tools/doctor/report/profile.h"
 #include "tools/inspection/inspection.h"
 
 namespace gdr::tools::doctor {

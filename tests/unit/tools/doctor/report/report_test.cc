@@ -6,7 +6,7 @@
 
 #include "tests/unit/tools/doctor/facts/made_host.h"
 #include "tests/unit/tools/doctor/report/made_report.h"
-#include "tools/common/exit_codes.h"
+#include "tools/common/output.h"
 #include "tools/inspection/labels.h"
 
 namespace gdr::tools::doctor {

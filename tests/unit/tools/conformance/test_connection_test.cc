@@ -1,4 +1,4 @@
-#include "tools/conformance/guarded_buffer.h"
+#include "tools/conformance/test_connection.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "tools/perf/element.h"
+#include "tools/perf/ring_plan.h"
 
 #include <gtest/gtest.h>
 
