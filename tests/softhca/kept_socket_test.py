@@ -21,7 +21,7 @@ from over_softhca import environment, free_address
 TIMEOUT_S = 60
 TOOL, PLUGIN, SOFTHCA = sys.argv[1:4]
 # transport/wire/wire.h
-HANDLE = struct.Struct("<4sHBB16sIH")
+HANDLE = struct.Struct("<4sHH")  # with the port last
 HEADER = struct.Struct("<4sHBBI")
 REPLY = 2
 PORT_IN_END_POINT = 110
