@@ -98,28 +98,22 @@ void QueuePair::fail_remote(int event) {
   wake_engine(peer_->arena().header());  // it flushes sends that wait for nothing else
 }
 
-bool QueuePair::inbound_ended(Peer* peer) {
-  if (shared_.inbound.load(std::memory_order_acquire) == 0) return true;
+bool QueuePair::finish_flush(Peer* peer) {
+  const bool any = shared_.inbound.load(std::memory_order_acquire) != 0;
   // What a killed peer has asked this process to copy is still carried out here.
-  if (peer == nullptr || peer->alive() || copies_for(process_, peer->instance())) return false;
+  const bool goes_on = peer == nullptr || peer->alive() || copies_for(process_, peer->instance());
+  if (any && goes_on) return false;
   SharedLock lock(shared_.mutex);
-  put_back(shared_, shared_.rq_taken);
-  shared_.inbound.store(0);
-  return true;
-}
-
-bool QueuePair::finish_flush() {
-  if (shared_.inbound.load(std::memory_order_acquire) == 0) return true;
-  if (!inbound_ended(peer_.get())) return false;
-  SharedLock lock(shared_.mutex);
+  if (any) {
+    put_back(shared_, shared_.rq_taken);
+    shared_.inbound.store(0);
+  }
   if (state() == IBV_QPS_ERR) flush_receives(process_, process_.self(), shared_);
   return true;
 }
 
-void QueuePair::wait_for_inbound(Peer* peer) {
-  while (!inbound_ended(peer)) std::this_thread::yield();
-  SharedLock lock(shared_.mutex);
-  if (state() == IBV_QPS_ERR) flush_receives(process_, process_.self(), shared_);
+void wait_for_inbound(QueuePair& pair, Peer* peer) {
+  while (!pair.finish_flush(peer)) std::this_thread::yield();
 }
 
 }  // namespace softhca

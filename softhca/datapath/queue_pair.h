@@ -141,20 +141,15 @@ class QueuePair {
   // Moves the remote QP to ERROR, as a responder that sends a NAK does. `event` is that which its
   // owner gets, or -1. remote().mutex is held.
   void fail_remote(int event);
-  // Completes the flush of a QP in ERROR whose peer was killed during a transfer into it. Returns
-  // false while transfers are in progress: call it again.
-  bool finish_flush();
-  // Waits until no transfer of `peer`, the process at the other end, uses memory through this QP
-  // any more, and completes the flush of a QP in ERROR. A peer that has died is not waited for.
-  void wait_for_inbound(Peer* peer);
+  // Completes the flush of a QP in ERROR once no transfer of `peer`, the process at the other end,
+  // uses memory through this QP any more. Returns false while one does: call it again. A peer that
+  // was killed uses none.
+  bool finish_flush(Peer* peer);
   // The process at the other end, which stays when the QP is disconnected. Null without one.
   std::shared_ptr<Peer> share_peer() const { return peer_; }
 
  private:
   static constexpr uint32_t kNoHint = UINT32_MAX;
-
-  // Returns true when no transfer of `peer` is in progress, or none goes on since it was killed.
-  bool inbound_ended(Peer* peer);
 
   Process& process_;
   SharedQp& shared_;
@@ -176,5 +171,8 @@ class QueuePair {
   std::atomic<uint64_t> sends_polled_{0};
   std::atomic<uint64_t> receives_polled_{0};
 };
+
+// Waits until finish_flush(), as a QP that is modified or destroyed does.
+void wait_for_inbound(QueuePair& pair, Peer* peer);
 
 }  // namespace softhca

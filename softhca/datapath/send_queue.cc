@@ -308,7 +308,8 @@ Pending SendQueue::progress() {
   }
   pending.any = head_ != tail_;
   if (head_ == tail_ && qp_.state(std::memory_order_relaxed) == IBV_QPS_ERR &&
-      !qp_.finish_flush()) {
+      qp_.shared().inbound.load(std::memory_order_acquire) != 0 &&
+      !qp_.finish_flush(qp_.share_peer().get())) {
     return {.any = true, .wake_at = now_ns() + kInboundNs};
   }
   // Also where only the next retire() finds out until when an acknowledgement is awaited.

@@ -268,7 +268,7 @@ int destroy_qp(ibv_qp* handle) {
     std::lock_guard lock(qp.send_queue.mutex());
     qp.send_queue.clear();
   }
-  qp.pair.wait_for_inbound(qp.pair.share_peer().get());
+  wait_for_inbound(qp.pair, qp.pair.share_peer().get());
   const uint32_t index = qp.pair.config().index;
   runtime.qps().withdraw(index);
   qp.send_cq.forget_qp(shared.qpn);

@@ -211,7 +211,7 @@ int modify_qp(ibv_qp* handle, ibv_qp_attr* attr, int mask) {
     stopped = qp.pair.state() == IBV_QPS_ERR || qp.pair.state() == IBV_QPS_RESET;
   }
   // Without the lock: the engine may need it to complete what is in progress.
-  if (stopped) qp.pair.wait_for_inbound(peer.get());
+  if (stopped) wait_for_inbound(qp.pair, peer.get());
   return rc;
 }
 

@@ -212,7 +212,7 @@ TEST(Gone, KilledWhileItFlushesReceives_EachIsFlushedOnce) {
   killed.connect(own);
   for (uint64_t id : {1, 2, 3}) ASSERT_EQ(own.recv_empty(id), 0);
   arm(own);
-  EXPECT_EQ(killed.ask("die write_nowhere"), "");
+  EXPECT_EQ(killed.ask("die write_unknown"), "");
   killed.reap();
   ASSERT_EQ(own.to_state(IBV_QPS_ERR), 0);
   for (uint64_t id : {1, 2, 3}) EXPECT_EQ(own.wait().wr_id, id);
