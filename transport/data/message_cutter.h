@@ -70,47 +70,34 @@ constexpr size_t largest_message(uint32_t max_message_bytes) {
   return kMostWrites * max_write_bytes(max_message_bytes);
 }
 
-// What the ports and the options say about a message.
-struct MessageLimits {
+// The same message is cut alike each time, so that its request is all that is kept of it.
+struct MessageCutter {
+  Chunking cut(size_t bytes) const {
+    const uint32_t most = most_chunks(bytes);
+    return chunks_for_rails(bytes, paths, std::min(least(), most), max_write_bytes, most);
+  }
+  // Messages of at most this many bytes are one chunk.
+  size_t whole_at_most() const {
+    size_t most = max_write_bytes;
+    if (paths > 1) most = std::min(most, 2 * kLeastChunkOfRails - 1);
+    if (least() > 1) most = std::min(most, wire::kSplitAlignment);
+    return most;
+  }
+  // Of each chunk of a message of so many bytes: one, or two where the end is a write of its own.
+  uint32_t work_requests(size_t bytes) const { return bytes > separate_end_above ? 2 : 1; }
+  // All of a message must fit on one pair, which may be the last one that is left.
+  uint32_t most_chunks(size_t bytes) const {
+    return std::min(uint32_t{wire::kMaxQps}, queue_depth / work_requests(bytes));
+  }
+  uint32_t least() const { return split_data_on_qps ? pairs : 1; }
+
   size_t max_write_bytes = 0;  // the ports' largest message
   // Larger messages end in a write of their own, which carries their size (adaptive routing).
   size_t separate_end_above = std::numeric_limits<size_t>::max();
   bool split_data_on_qps = false;  // each message is split over all QPs at least
-};
-
-// The same message is cut alike each time, so that its request is all that is kept of it.
-class MessageCutter {
- public:
-  // paths, pairs: of the connection, that do not stand by. queue_depth: work requests that chunks
-  // may occupy on one pair.
-  MessageCutter(const MessageLimits& limits, uint32_t paths, uint32_t pairs, uint32_t queue_depth)
-      : limits_(limits),
-        paths_(paths),
-        least_(limits.split_data_on_qps ? pairs : 1),
-        queue_depth_(queue_depth) {}
-
-  const MessageLimits& limits() const { return limits_; }
-  Chunking cut(size_t bytes) const {
-    const uint32_t most = most_chunks(bytes);
-    return chunks_for_rails(bytes, paths_, std::min(least_, most), limits_.max_write_bytes, most);
-  }
-  // Messages of at most this many bytes are one chunk.
-  size_t whole_at_most() const {
-    size_t most = limits_.max_write_bytes;
-    if (paths_ > 1) most = std::min(most, 2 * kLeastChunkOfRails - 1);
-    if (least_ > 1) most = std::min(most, wire::kSplitAlignment);
-    return most;
-  }
-  // Of each chunk of a message of so many bytes: one, or two where the end is a write of its own.
-  uint32_t work_requests(size_t bytes) const { return bytes > limits_.separate_end_above ? 2 : 1; }
-  // All of a message must fit on one pair, which may be the last one that is left.
-  uint32_t most_chunks(size_t bytes) const {
-    return std::min(uint32_t{wire::kMaxQps}, queue_depth_ / work_requests(bytes));
-  }
-
- private:
-  const MessageLimits limits_;
-  const uint32_t paths_, least_, queue_depth_;
+  // Of the connection, once it is made: those that do not stand by, and the work requests that
+  // chunks may occupy on one pair.
+  uint32_t paths = 1, pairs = 1, queue_depth = 0;
 };
 
 }  // namespace gdr::transport

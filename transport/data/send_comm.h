@@ -89,7 +89,7 @@ class SendComm : public Comm {
   const uint64_t sequence_base_;  // ConnectionEnd's
   uint64_t head_ = 0;             // first buffer of the group that is being served
   uint32_t served_ = 0;           // bit per buffer of the group: has been sent
-  MessageLimits limits_;
+  MessageCutter cutter_;          // without what the pairs say
   SendRequests requests_{this, RequestKind::kSend};
   std::optional<SpreadSends> spread_;  // once keep_link() has been called
 };

@@ -58,9 +58,9 @@ Result<std::unique_ptr<SendComm>> SendComm::create(const EndRails& rails,
       comm->set_up_->add_rails(rails, plan, &spec, QueueDepths{kDepth, 1, kInlineBytes});
   if (!tables) return forward_error(tables);
   comm->tables_ = std::move(*tables);
-  comm->limits_.max_write_bytes = comm->connection_.end().max_write_bytes();
-  if (separate_ends) comm->limits_.separate_end_above = options->adaptive_routing_threshold;
-  comm->limits_.split_data_on_qps = options->split_data_on_qps;
+  comm->cutter_.max_write_bytes = comm->connection_.end().max_write_bytes();
+  if (separate_ends) comm->cutter_.separate_end_above = options->adaptive_routing_threshold;
+  comm->cutter_.split_data_on_qps = options->split_data_on_qps;
   if (Result<bool> prepared = comm->prepare(); !prepared) return forward_error(prepared);
   return comm;
 }
@@ -85,17 +85,17 @@ void SendComm::keep_link(FrameChannel channel, bool direct) {
   connection_.make_recovery(tables_, /*receives=*/0);
   connection_.keep_link(*set_up_, std::move(channel), direct);
   set_up_.reset();
-  spread_.emplace(connection_, tables_, requests_, limits_);
+  spread_.emplace(connection_, tables_, requests_, cutter_);
 }
 
 std::string SendComm::text() const {
   std::string text =
       connection_.text() + ", " + std::to_string(connection_.rails().pair_count()) + " QP(s)";
   const bool several = connection_.rails().active_count() > 1;
-  if (several && limits_.split_data_on_qps) text += ", messages split over them";
+  if (several && cutter_.split_data_on_qps) text += ", messages split over them";
   text += ece_text(connection_.rails());
-  if (limits_.separate_end_above == std::numeric_limits<size_t>::max()) return text;
-  return text + ", adaptive routing above " + std::to_string(limits_.separate_end_above) + " bytes";
+  if (cutter_.separate_end_above == std::numeric_limits<size_t>::max()) return text;
+  return text + ", adaptive routing above " + std::to_string(cutter_.separate_end_above) + " bytes";
 }
 
 }  // namespace gdr::transport

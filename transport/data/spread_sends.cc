@@ -33,7 +33,7 @@ FailedWork count_failure(SentChunk* chunk, RailLoad::Time now) {
 }  // namespace
 
 SpreadSends::SpreadSends(Connection& connection, RailTables& tables, SendRequests& requests,
-                         const MessageLimits& limits)
+                         const MessageCutter& cutter)
     : SpreadPath(connection.rails()),
       connection_(connection),
       link_(connection.link()),
@@ -42,8 +42,10 @@ SpreadSends::SpreadSends(Connection& connection, RailTables& tables, SendRequest
       recovery_(*connection.recovery()),
       pairs_(connection.rails(), recovery_),
       active_(pairs_.only_active()),
-      cutter_(limits, pairs_.active_paths(), pairs_.active_pairs(), pairs_.queue_depth()),
-      whole_at_most_(cutter_.whole_at_most()) {
+      cutter_(cutter) {
+  cutter_.paths = pairs_.active_paths();
+  cutter_.pairs = pairs_.active_pairs();
+  cutter_.queue_depth = pairs_.queue_depth();
   look_if_quiet(may_be_quiet());
 }
 
@@ -56,10 +58,9 @@ bool SpreadSends::send(const Send& send, Request** request) {
   if (connection_.failed()) return false;
   if (!waiting_.empty()) return true;  // what was lost goes first
   const Chunking chunks = cutter_.cut(send.bytes);
-  if (chunks.bytes > cutter_.limits().max_write_bytes) {
-    connection_.fail(Code::kInvalidUsage,
-                     too_large_text(send.bytes, cutter_.limits().max_write_bytes,
-                                    cutter_.most_chunks(send.bytes)));
+  if (chunks.bytes > cutter_.max_write_bytes) {
+    connection_.fail(Code::kInvalidUsage, too_large_text(send.bytes, cutter_.max_write_bytes,
+                                                         cutter_.most_chunks(send.bytes)));
     return false;
   }
   post_held();  // before room is looked for, as that may lose a pair
@@ -248,7 +249,7 @@ bool SpreadSends::end_observation() {
 
 void SpreadSends::look_if_quiet(bool may_be) {
   const bool quiet = set_quiet(may_be);
-  whole_below_ = quiet ? std::min(whole_at_most_, cutter_.limits().separate_end_above) + 1 : 0;
+  whole_below_ = quiet ? std::min(cutter_.whole_at_most(), cutter_.separate_end_above) + 1 : 0;
 }
 
 // The time is that before the queues are read: see RailLoad. A rail of which less than a batch was

@@ -43,7 +43,7 @@ class SpreadSends final : public SpreadPath {
 
   // All outlive it.
   SpreadSends(Connection& connection, RailTables& tables, SendRequests& requests,
-              const MessageLimits& limits);
+              const MessageCutter& cutter);
   ~SpreadSends() { end_observation(); }
 
   // Sends a message whose clear-to-send has arrived. Returns false when the connection has failed.
@@ -62,7 +62,7 @@ class SpreadSends final : public SpreadPath {
   // Whether hold() takes a message of so many bytes, of a slot that is plain and not smaller: it is
   // one chunk, and the connection is quiet.
   bool holds(size_t bytes) const {
-    return bytes <= whole_at_most_ && may_be_quiet() && !link_.needs_attention();
+    return bytes <= cutter_.whole_at_most() && may_be_quiet() && !link_.needs_attention();
   }
   // send() for such a message of a group: holds it back for the group's others. It counts as posted
   // in all else; where its pair is lost, so is the message, and goes again over another pair. last:
@@ -112,8 +112,7 @@ class SpreadSends final : public SpreadPath {
   Recovery& recovery_;
   SpreadPairs pairs_;
   SpreadPair* const active_;  // the only one; null where there are several
-  const MessageCutter cutter_;
-  const size_t whole_at_most_;      // MessageCutter::whole_at_most()
+  MessageCutter cutter_;
   size_t whole_below_ = 0;          // see sends_whole(); 0: it takes none
   ChunkChain chain_;                // of the group that is being sent, or of the next chunk
   std::vector<SentChunk> waiting_;  // that did not arrive over pairs that were lost

@@ -79,8 +79,11 @@ TEST(MessageCutter, AnyConnection_WholeAtMostIsTheLargestMessageThatIsOneChunk) 
   for (uint32_t paths : {1u, 2u, 8u}) {
     for (uint32_t pairs : {1u, 2u, 8u}) {
       for (size_t max_write : {4 * kKib, kMib, kUnlimited}) {
-        const MessageCutter cutter({.max_write_bytes = max_write, .split_data_on_qps = true}, paths,
-                                   pairs, 247);
+        const MessageCutter cutter{.max_write_bytes = max_write,
+                                   .split_data_on_qps = true,
+                                   .paths = paths,
+                                   .pairs = pairs,
+                                   .queue_depth = 247};
         const size_t whole = cutter.whole_at_most();
         EXPECT_EQ(cutter.cut(whole).count, 1u) << paths << " " << pairs << " " << max_write;
         if (whole < kUnlimited) {
