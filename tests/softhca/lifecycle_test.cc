@@ -129,7 +129,7 @@ TEST(Properties, OfTheNewestTable_AreThoseOfTheDevice) {
     EXPECT_EQ(props.ptrSupport & abi::kPtrHost, abi::kPtrHost);
     EXPECT_EQ(props.forceFlush, 0);
     EXPECT_EQ(props.vProps.ndevs, 1);
-    EXPECT_EQ(props.maxP2pBytes, size_t{112} << 30);
+    EXPECT_EQ(props.maxP2pBytes, size_t{27} << 30);
     EXPECT_EQ(props.maxCollBytes, abi::kAssumedCollBytes);
     EXPECT_EQ(props.netDeviceType, abi::kDeviceHost);
     EXPECT_EQ(props.netDeviceVersion, abi::kNetDeviceInvalidVersion);
