@@ -33,16 +33,21 @@ Status Flushes::make(Rail& rail) const {
   return {};
 }
 
-// Connects the QP, in any state, to itself. It is in the class of the data.
+// Connects the QP, in any state, to itself. It is in the class of the data. One that is in RESET is
+// not moved there: irdma moves it to ERROR instead, from where it does not return
+// (irdma_modify_qp_roce of Linux).
 Status Flushes::connect(Rail& rail, const wire::RailAddress& address) const {
   const Device& device = connection_.rails()[rail.index].device();
   const ConnectionOptions& options = connection_.options();
   const ServiceClass service{connection_.peer().service_level, connection_.peer().traffic_class};
   ibv_qp* qp = rail.qp.get();
   const QueuePairPath to_itself{&address, &address, qp->qp_num, 0, 0, service};
+  if (qp->state != IBV_QPS_RESET) {
+    Status reset = make_now(to_plain_state(device, qp, IBV_QPS_RESET));
+    if (!reset) return reset;
+  }
   for (const StateChange& change :
-       {to_plain_state(device, qp, IBV_QPS_RESET), to_init(device, qp, options),
-        to_ready_to_receive(device, qp, to_itself),
+       {to_init(device, qp, options), to_ready_to_receive(device, qp, to_itself),
         to_ready_to_send(device, qp, to_itself, options)}) {
     if (Status changed = make_now(change); !changed) return changed;
   }
@@ -108,7 +113,7 @@ bool Flushes::read(Rail& rail, size_t index) {
   Outstanding& flush = outstanding_[index];
   if ((flush.rails >> rail.index & 1) != 0) return true;  // instead of a lost one
   flush.rails |= 1u << rail.index;
-  int err = ENOTCONN;
+  std::string why;
   if (rail.in_error && connection_.recovery()->standby().keep_queue(rail.index)) {
     const RailEnd& end = connection_.rails()[rail.index];
     Status connected = connect_again(rail);
@@ -120,9 +125,10 @@ bool Flushes::read(Rail& rail, size_t index) {
       GDR_INFO(log::kNet, "%s: the QP that flushes what comes over %s cannot be connected: %s",
                connection_.text().c_str(), to_string(end.device()).c_str(),
                connected.error().text.c_str());
+      why = connected.error().text;
     }
   }
-  if (!rail.in_error) err = post_read(rail, index);
+  const int err = rail.in_error ? ENOTCONN : post_read(rail, index);
   if (err == 0) {
     ++rail.reads;
     unread_ &= ~(1u << rail.index);
@@ -130,8 +136,8 @@ bool Flushes::read(Rail& rail, size_t index) {
   }
   if (fails_everywhere(flush)) {
     connection_.fail(Code::kSystem,
-                     "flushing received data to GPU memory over any rail failed with errno " +
-                         std::to_string(err));
+                     "flushing received data to GPU memory over any rail failed" +
+                         (why.empty() ? " with errno " + std::to_string(err) : ": " + why));
   } else {
     lose(rail, IBV_WC_GENERAL_ERR);
   }

@@ -72,6 +72,7 @@ enum class Call : uint8_t {
   kRegDataDirectMr,
   kCreateCq,
   kCreateQp,
+  kModifyToReset,
   kModifyToInit,
   kModifyToRtr,
   kModifyToRts,

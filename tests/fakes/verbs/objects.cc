@@ -105,6 +105,7 @@ int FakeVerbs::modify(Qp& qp, const ibv_qp_attr& attr, int mask) {
     return 0;
   }
   if (attr.qp_state == IBV_QPS_RESET) {
+    if (fails(Call::kModifyToReset)) return errno;
     reset(qp);
     qp.state = IBV_QPS_RESET;
     return 0;

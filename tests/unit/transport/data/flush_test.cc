@@ -159,6 +159,16 @@ TEST(Flush, MoreThanCanBeOutstanding_FailsAsInvalidUsage) {
   EXPECT_TRUE(contains(failure_of(*pair.receiver).text, "32 flushes"));
 }
 
+// irdma moves a QP that is to be in RESET to ERROR, so that a new one could not be used any more.
+TEST(Flush, NewQueuePair_IsConnectedWithoutAChangeToReset) {
+  FlushPair pair(test_options(), false, local_socket_pair(), 1u << 30, [](Fabric& fabric) {
+    fabric.verbs.fail_call(fake_verbs::Call::kModifyToReset, EINVAL, 0, 100);
+  });
+  Request* flush = pair.iflush(pair.gpu_buffers({64}));
+  ASSERT_NE(flush, nullptr) << failure_of(*pair.receiver).text;
+  EXPECT_TRUE(finish(flush).done);
+}
+
 TEST(Flush, RequestsAreUsedAgain) {
   FlushPair pair;
   auto group = pair.gpu_buffers({64});
@@ -192,6 +202,17 @@ TEST(Flush, PeerHasClosed_IsStillAwaitedForAWhile) {
   pair.verbs.hold();
   Request* never = pair.iflush(group);
   EXPECT_TRUE(wait_for([&] { return !test_once(never).alive; }));
+}
+
+TEST(Flush, QueuePairCannotBeConnected_NamesTheCause) {
+  FlushPair pair;
+  Flushes others(*pair.receiver);
+  pair.verbs.fail_call(fake_verbs::Call::kModifyToRtr, EINVAL, 0, 100);
+  ASSERT_TRUE(others.add_rail(0, /*stands_by=*/false));
+  const auto group = pair.gpu_buffers({64});
+  Request* request = nullptr;
+  EXPECT_FALSE(others.post(group[0].data, *group[0].memory, &request));
+  EXPECT_TRUE(contains(failure_of(*pair.receiver).text, "errno 22"));
 }
 
 TEST(Flush, PostingFails_NamesTheErrno) {
