@@ -46,7 +46,12 @@ Result<ibv_mr*> RegistrationCache::acquire(const MemoryRegion& region, PciOrderi
     std::lock_guard lock(mutex_);
     if (ibv_mr* known = share_covering(*key)) return known;
   }
+  std::shared_lock registering(registering_);
   Result<verbs::UniqueMr> made = register_region(*key, region, ordering);
+  if (!made) {
+    registering.unlock();
+    const std::lock_guard none_is_registering(registering_);
+  }
   std::lock_guard lock(mutex_);  // ends before `made`, which may be deregistered
   if (ibv_mr* known = share_covering(*key)) return known;
   if (!made) return forward_error(made);

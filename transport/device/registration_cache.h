@@ -3,13 +3,15 @@
 //
 // Registering and deregistering take long, since the kernel pins or unpins every page, so neither
 // holds the cache's mutex. Where two threads register a range at the same time, the one that is
-// later drops its own registration.
+// later drops its own registration. One that fails waits for those under way first: what the other
+// one takes, of the memory that may be locked or of BAR1, may be what it lacks.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <shared_mutex>
 #include <string>
 
 #include "base/result.h"
@@ -81,7 +83,8 @@ class RegistrationCache {
   std::atomic<bool> data_direct_failure_logged_{false};
   std::string device_name_;
   uintptr_t page_mask_;
-  mutable std::mutex mutex_;  // guards everything below
+  std::shared_mutex registering_;  // shared from a registration to its entry below
+  mutable std::mutex mutex_;       // guards everything below
   std::map<ibv_mr*, Registration> registrations_;
   std::map<Key, Registration*> by_range_;
   uintptr_t longest_ = 0;  // at least the length of each range

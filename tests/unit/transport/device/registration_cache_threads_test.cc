@@ -32,6 +32,10 @@ class Gate {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, kMostWait, [&] { return arrived_ >= count; });
   }
+  bool is_open() {
+    std::lock_guard lock(mutex_);
+    return open_;
+  }
   void open() {
     std::lock_guard lock(mutex_);
     open_ = true;
@@ -76,6 +80,25 @@ TEST_F(RegistrationCacheThreadsTest, SameAndSubRangeMeanwhile_ShareTheFirstRegis
   EXPECT_EQ(third.get().value(), mr);
   EXPECT_EQ(fake_.live, 1) << "theirs are deregistered";
   for (int i = 0; i < 3; ++i) cache_.release(mr);
+  EXPECT_EQ(fake_.live, 0);
+}
+
+// What the first one takes may be what the second one lacks.
+TEST_F(RegistrationCacheThreadsTest, SameRangeFailsMeanwhile_WaitsForTheFirstAndSharesIt) {
+  std::atomic<int> calls{0};
+  fake_.while_registering = [&] {
+    if (calls++ == 0) gate_.pass();
+    fake_.fail_with_errno = calls == 1 || gate_.is_open() ? 0 : ENOMEM;
+  };
+  auto first = acquiring(kRange);
+  ASSERT_TRUE(gate_.await_arrivals(1));
+  auto second = acquiring(kRange);
+  EXPECT_EQ(second.wait_for(std::chrono::milliseconds(100)), std::future_status::timeout);
+  gate_.open();
+  ibv_mr* mr = first.get().value();
+  EXPECT_EQ(second.get().value_or(nullptr), mr);
+  cache_.release(mr);
+  cache_.release(mr);
   EXPECT_EQ(fake_.live, 0);
 }
 
