@@ -73,20 +73,23 @@ int rate_mbps(std::string_view text) {
 }
 
 bool PortStates::is_active(int port, Time now) {
+  uint64_t drops = 0;
   {
     std::lock_guard lock(mutex_);
     const auto known = answers_.find(port);
     if (known != answers_.end() && now < known->second.at + kFresh) return known->second.active;
+    drops = drops_;
   }
   const Result<PortState> state = query_port_state(api_, context_, port);
   const bool active = state && state->active;
   std::lock_guard lock(mutex_);
-  answers_[port] = {now, active};
+  if (drops == drops_) answers_[port] = {now, active};
   return active;
 }
 
 void PortStates::drop() {
   std::lock_guard lock(mutex_);
+  ++drops_;
   answers_.clear();
 }
 

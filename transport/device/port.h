@@ -77,7 +77,7 @@ class PortStates {
   // Whether a port is active. A port that cannot be queried is not. Blocks for as long as the
   // firmware does not answer, with no lock held.
   bool is_active(int port, Time now);
-  // An event has reported a change: what was found out before counts for nothing.
+  // An event has reported a change: what was asked before counts for nothing.
   void drop();
 
  private:
@@ -88,8 +88,9 @@ class PortStates {
 
   const verbs::Api& api_;
   ibv_context* context_;
-  std::mutex mutex_;
-  std::map<int, Answer> answers_;  // by port; guarded by mutex_
+  std::mutex mutex_;  // guards all that follows
+  uint64_t drops_ = 0;
+  std::map<int, Answer> answers_;  // by port
 };
 
 }  // namespace gdr::transport

@@ -5,7 +5,9 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <string>
+#include <utility>
 
 #include "tests/fakes/temp_folder.h"
 #include "tests/fakes/verbs/fake_verbs.h"
@@ -64,6 +66,24 @@ TEST_F(PortStatesTest, AnEventCame_ThePortIsQueried) {
   EXPECT_FALSE(is_active());
   set_active(true);
   EXPECT_FALSE(is_active());
+}
+
+TEST_F(PortStatesTest, AnEventCameDuringTheQuery_ThePortIsQueriedAgain) {
+  static decltype(verbs::Api::query_port) query;
+  static std::function<void()> meanwhile;
+  verbs::Api api = hca->api();
+  query = std::exchange(api.query_port, [](ibv_context* context, uint8_t port, auto* attr) {
+    const int err = query(context, port, attr);
+    std::exchange(meanwhile, [] {})();
+    return err;
+  });
+  PortStates asked(api, hca->context());
+  meanwhile = [&] {
+    set_active(false);
+    asked.drop();
+  };
+  EXPECT_TRUE(asked.is_active(1, now));
+  EXPECT_FALSE(asked.is_active(1, now));
 }
 
 TEST_F(PortStatesTest, QueryFails_ThePortIsNotActive) {
