@@ -48,6 +48,7 @@ void state_pair(RecoveryState& state, Pair& pair, RecoveryTime now) {
   if (by == nullptr) return;
   const WorkId id{WorkKind::kStatement, by->index, by->agreement.epoch(), pair.index};
   if (state.io.post_statement(by->index, statement, encode(id)) != 0) {
+    by->arrivals.lost.store(true, std::memory_order_release);  // it may be stopped before its step
     return by->agreement.on_failure({wire::PairReason::kPost});
   }
   ++by->reserved;

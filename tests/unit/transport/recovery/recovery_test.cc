@@ -77,6 +77,18 @@ TEST_F(RecoveryTest, StatementIsLost_ItIsRepeated) {
   bed.verbs.release();
 }
 
+// rxe does not flush what is posted on a QP in ERROR.
+TEST_F(RecoveryTest, StatementCannotBePosted_ReceivesOfThatPairAreNotReplaced) {
+  bed.fail_pair(receiver, 1);
+  bed.tick(receiver);
+  receiver.poll();
+  bed.skip(300ms);
+  bed.verbs.fail_call(fake_verbs::Call::kPostSend, ENOMEM);
+  const RecoverySteps::Due due = receiver.recovery->steps().on_tick(bed.now());
+  ASSERT_EQ(due.stops & 1, 1u) << "of the pair that was to carry it";
+  EXPECT_TRUE(receiver.recovery->arrivals(0).is_lost());
+}
+
 // An HCA that sends nothing inline reads them after the post.
 TEST_F(RecoveryTest, StatementMayStillBeRead_TheNextOneDoesNotOverwriteIt) {
   const wire::PairStatement& own = (*sender.tables)->pairs[1].of_sender;
