@@ -14,9 +14,6 @@ def run(options, rails, nccl_gdr):
     if options.mode == "remote":
         return _with_other_machine(options, rails, nccl_gdr)
     cases = plan.local(rails.usable) if options.mode == "local" else plan.loopback(rails.usable)
-    if not (cases or rails.down):
-        raise Failure("this machine has no rail", "nccl-gdr doctor and nccl-gdr topo say why. To try it without "
-                      "an HCA: nccl-gdr with-softhca nccl-gdr-burn-in local")
     return _finish(options, measure(cases, perf.Here(nccl_gdr)) + _down(rails))
 
 
@@ -47,6 +44,10 @@ def _down(rails):
 
 
 def _finish(options, results):
+    if not results:
+        who = "neither machine has a rail" if options.mode == "remote" else "this machine has no rail"
+        raise Failure(who, "nccl-gdr doctor and nccl-gdr topo say why. To try it without an HCA: "
+                      f"nccl-gdr with-softhca nccl-gdr-burn-in {options.mode}")
     verdict.judge(results, options.expect)
     print(report.as_json(results, options.mode) if options.json else report.as_text(results))
     return verdict.exit_status(results)

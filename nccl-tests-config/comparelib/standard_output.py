@@ -2,6 +2,9 @@
 
 Python itself would end it with status 120 and a traceback, and with 0 where argparse printed or the caller has closed
 standard output.
+
+What cannot be written to standard error, such as progress, is dropped instead: a program's result does not depend on
+it, and a traceback that nobody sees would end with 1, which has a meaning of its own.
 """
 
 import atexit
@@ -32,6 +35,16 @@ def _checked(call):
     return call_or_exit
 
 
+def _dropped(call):
+    def call_or_drop(*arguments):
+        try:
+            return call(*arguments)
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # what is buffered would fail again at the end
+            return None
+    return call_or_drop
+
+
 def _flush_at_end():
     try:
         sys.stdout.flush()
@@ -40,9 +53,12 @@ def _flush_at_end():
 
 
 def watch():
-    """Makes every print, and the end of this process, check standard output."""
+    """Makes every print, and the end of this process, check standard output; none fails for standard error."""
     if sys.stdout is None:  # closed by the caller (>&-): a file that is not for writing fails as it should
         sys.stdout = os.fdopen(os.open(os.devnull, os.O_RDONLY), "w")
+    if sys.stderr is None:  # print() would then write to standard output
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # pylint: disable=consider-using-with
     for name in ("write", "flush"):
         setattr(sys.stdout, name, _checked(getattr(sys.stdout, name)))
+        setattr(sys.stderr, name, _dropped(getattr(sys.stderr, name)))
     atexit.register(_flush_at_end)

@@ -4,6 +4,7 @@ import contextlib
 import importlib.machinery
 import io
 import os
+import subprocess
 import types
 import unittest
 from unittest import mock
@@ -53,12 +54,31 @@ class CommandTest(unittest.TestCase):
             self.assertEqual(status, 3)
             self.assertIn(text, errors)
 
+    def test_MachinesWithoutARail_ExitWith3AndTheFix(self):
+        options = types.SimpleNamespace(mode="remote", rank=0, root=("127.0.0.1", 1), expect={}, json=False)
+        link = mock.Mock(rails=[])
+        with mock.patch.object(_COMMAND.run.partner, "accept", return_value=link), \
+                self.assertRaisesRegex(_COMMAND.Failure, "neither machine has a rail"):
+            _COMMAND.run.run(options, _COMMAND.rails.Rails([], []), "/no/tool")
+        link.send.assert_called_once_with({"exit_status": 3})
+
     def test_ErrorOfTheProgram_ExitsWith3(self):
         for error in (KeyError("rails"), TypeError("none"), OSError("full")):
             with mock.patch.object(_COMMAND.rails, "read", side_effect=error):
                 status, errors = run("local")
             self.assertEqual(status, 3)
             self.assertRegex(errors, rf"{type(error).__name__}.*\n.*report it with the lines above")
+
+    def test_StandardErrorThatCannotBeWritten_LeavesTheExitStatus(self):
+        environment = {**os.environ, "GDR_TOOL": "/bin/false"}
+        compare = str(ROOT / "nccl-tests-config/compare")
+        for words, status in (([_PROGRAM, "local"], 3), ([_PROGRAM, "other"], 2),
+                              ([compare, "--read", "a=/no/such/file"], 2)):
+            for where in ("2>/dev/full", "2>&-"):
+                with self.subTest(words=words, where=where):
+                    done = subprocess.run(["bash", "-c", f'exec "$@" {where}', "bash", *words], env=environment,
+                                          check=False, stdout=subprocess.PIPE, text=True)
+                    self.assertEqual((done.returncode, done.stdout), (status, ""))
 
 
 if __name__ == "__main__":
