@@ -6,6 +6,7 @@ import json
 import pathlib
 import re
 import subprocess
+import sys
 import typing
 
 HOST = "HOST"  # the path class of host memory
@@ -77,6 +78,7 @@ def read(tool, sysfs=pathlib.Path("/sys")):
         errors = printable(done.stderr)
         raise Failure(f"nccl-gdr topo ended with status {done.returncode}: {errors}",
                       "nccl-gdr doctor says what this machine lacks")
+    sys.stderr.write(done.stderr)  # why rails are missing, such as a name in NCCL_IB_HCA that no port has
     return from_topology(json.loads(done.stdout), cuda_numbers(), sysfs)
 
 

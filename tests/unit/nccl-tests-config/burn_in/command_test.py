@@ -4,7 +4,9 @@ import contextlib
 import importlib.machinery
 import io
 import os
+import pathlib
 import subprocess
+import tempfile
 import types
 import unittest
 from unittest import mock
@@ -53,6 +55,17 @@ class CommandTest(unittest.TestCase):
             status, errors = run("local", GDR_TOOL=tool)
             self.assertEqual(status, 3)
             self.assertIn(text, errors)
+
+    def test_MachineWithoutARail_HasTheReasonOfTopo(self):
+        with tempfile.TemporaryDirectory() as folder:
+            tool = pathlib.Path(folder, "nccl-gdr")
+            tool.write_text("#!/bin/sh\necho 'warning: no such port' >&2\n"
+                            """echo '{"rails": [], "gpus": [], "hcas": [], "numa_nodes": []}'\nexit 3\n""",
+                            encoding="ascii")
+            tool.chmod(0o755)
+            status, errors = run("local", GDR_TOOL=str(tool))
+        self.assertEqual(status, 3)
+        self.assertRegex(errors, "^warning: no such port\nnccl-gdr-burn-in: this machine has no rail. Fix: ")
 
     def test_MachinesWithoutARail_ExitWith3AndTheFix(self):
         options = types.SimpleNamespace(mode="remote", rank=0, root=("127.0.0.1", 1), expect={}, json=False)
