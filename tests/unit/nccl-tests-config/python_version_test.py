@@ -30,6 +30,17 @@ class PythonVersionTest(unittest.TestCase):
                         self.assertEqual(done.returncode, status, done.stderr)
                         self.assertEqual("this needs Python 3.9 or later" in done.stderr, status == 3, done.stderr)
 
+    def test_IncompletePython_IsNoVerdict(self):
+        with tempfile.TemporaryDirectory() as folder:
+            site = pathlib.Path(folder) / "sitecustomize.py"
+            for missing in ("dataclasses", "tempfile"):  # as in Debian's python3-minimal
+                site.write_text(f"import sys\nsys.modules['{missing}'] = None\n", encoding="ascii")
+                for program in ("compare", "nccl-gdr-burn-in"):
+                    done = subprocess.run([sys.executable, "-B", str(_CONFIG / program), "--help"], text=True,
+                                          env={**os.environ, "PYTHONPATH": folder}, capture_output=True, check=False)
+                    self.assertEqual(done.returncode, 3, done.stderr)
+                    self.assertIn(missing, done.stderr)
+
     def test_WhatComesBeforeTheCheck_IsParsedByPython36(self):
         for name in (*_PROGRAMS, *_BEFORE_THE_CHECK):
             text = (_CONFIG / name).read_text(encoding="utf-8")

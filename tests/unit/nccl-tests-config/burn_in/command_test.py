@@ -76,11 +76,14 @@ class CommandTest(unittest.TestCase):
         link.send.assert_called_once_with({"exit_status": 3})
 
     def test_ErrorOfTheProgram_ExitsWith3(self):
-        for error in (KeyError("rails"), TypeError("none"), OSError("full")):
-            with mock.patch.object(_COMMAND.rails, "read", side_effect=error):
-                status, errors = run("local")
-            self.assertEqual(status, 3)
-            self.assertRegex(errors, rf"{type(error).__name__}.*\n.*report it with the lines above")
+        with tempfile.TemporaryDirectory() as folder:
+            tool = pathlib.Path(folder, "nccl-gdr")
+            tool.write_text("#!/bin/sh\necho '{}'\n", encoding="ascii")
+            tool.chmod(0o755)
+            done = subprocess.run([_PROGRAM, "local"], env={**os.environ, "GDR_TOOL": str(tool)}, check=False,
+                                  capture_output=True, text=True)
+        self.assertEqual(done.returncode, 3)
+        self.assertRegex(done.stderr, r"KeyError: 'rails'\n.*report it with the lines above")
 
     def test_StandardErrorThatCannotBeWritten_LeavesTheExitStatus(self):
         environment = {**os.environ, "GDR_TOOL": "/bin/false"}
