@@ -129,13 +129,17 @@ class HealthChecks(unittest.TestCase):
         self.assertIn("timeout 60 ", block("cron"))
         schedule, command = re.fullmatch(r"(\S+ \S+ \S+ \S+ \S+) root (.*)\n", block("cron")).groups()
         self.assertEqual(schedule, "*/5 * * * *")
-        metrics = self.folder / "nccl_gdr_doctor.prom"
+        metrics, precious = self.folder / "nccl_gdr_doctor.prom", self.folder / "precious"
+        precious.write_text("precious")
+        (self.folder / ".doctor").symlink_to(precious)  # by a user, where all may write
         for status, replaced in ((0, True), (1, True), (2, False), (3, False)):
             with self.subTest(status):
                 metrics.write_text("old")
                 self.doctor(status)
                 self.run_here(["sh", "-c", command.replace("/var/lib/node_exporter/textfile", str(self.folder))])
                 self.assertEqual(metrics.read_text(), "doctor: doctor --prometheus\n" if replaced else "old")
+                self.assertEqual((metrics.stat().st_mode & 0o777, [*self.folder.glob(".doctor.*")]), (0o644, []))
+        self.assertEqual(precious.read_text(), "precious")
 
     def test_Slurm_DrainsTheNodeWhoseDoctorFails(self):
         if reason := one_node_slurm.why_not():
