@@ -80,15 +80,16 @@ def find_program(name, base=None, folders=()):
     own = base.get("NCCL_TESTS_DIR")
     folders = [*([own, os.path.join(own, "build")] if own else []), *map(str, folders)]
     searched = list(map(os.path.abspath, folders))
-    if not (own and name.endswith(_OF_NCCL_TESTS)):
+    is_test = name.endswith(_OF_NCCL_TESTS)
+    if not (own and is_test):
         searched.append(base.get("PATH", ""))
+        folders.append("PATH" if own or not is_test else "PATH (NCCL_TESTS_DIR is not set)")
     if found := shutil.which(name, path=":".join(searched)):
         return os.path.abspath(found)
-    raise LaunchError(
-        f"{name} was not found in {', '.join(folders) or 'PATH (NCCL_TESTS_DIR is not set)'}. To get it: "
-        "git clone https://github.com/NVIDIA/nccl-tests; make -C nccl-tests (with MPI=1 for several processes; "
+    raise LaunchError(f"{name} was not found in {', '.join(folders)}. " + (
+        "To get it: git clone https://github.com/NVIDIA/nccl-tests; make -C nccl-tests (with MPI=1 for several processes; "
         "CUDA_HOME and NCCL_HOME where they are in no usual place); export NCCL_TESTS_DIR=$PWD/nccl-tests. Without GPUs here, "
-        "compare --read compares outputs of another machine")
+        "compare --read compares outputs of another machine" if is_test else "Fix: give its path, or add its folder to PATH"))
 
 
 def decides_runs(name):
