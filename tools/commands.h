@@ -78,8 +78,7 @@ std::string usual_statuses(const std::string& failed);
 // Returns the exit status.
 int run_command_line(int argc, char** argv, void (*add)(CLI::App& app) = &add_commands);
 
-// The output of `nccl-gdr env` for people and, with --json, for scripts.
+// The output of `nccl-gdr env`.
 std::string env_text(const config::Description& description);
-std::string env_json(const config::Description& description);
 
 }  // namespace gdr::tools

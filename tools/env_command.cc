@@ -1,6 +1,6 @@
 #include <algorithm>
 #include <memory>
-#include <nlohmann/json.hpp>
+#include <string>
 
 #include "plugin/config/load.h"
 #include "tools/commands.h"
@@ -46,12 +46,6 @@ std::string not_applicable_text(const config::NotApplicableRow& row) {
   return text + "\n";
 }
 
-std::vector<std::string> texts_of(const Findings& findings) {
-  std::vector<std::string> texts;
-  for (const Finding& finding : findings) texts.push_back(to_string(finding));
-  return texts;
-}
-
 bool is_clean(const Description& description) {
   for (const Row& row : description.rows) {
     if (row.state == Row::State::kRejected) return false;
@@ -72,51 +66,16 @@ std::string env_text(const Description& description) {
   return text;
 }
 
-std::string env_json(const Description& description) {
-  nlohmann::ordered_json root;
-  root["variables"] = nlohmann::ordered_json::array();
-  for (const Row& row : description.rows) {
-    const config::Variable& variable = *row.variable;
-    root["variables"].push_back({{"name", variable.name},
-                                 {"type", variable.type},
-                                 {"accepted", variable.accepted},
-                                 {"default", variable.default_text},
-                                 {"unit", variable.unit},
-                                 {"since", variable.since},
-                                 {"state", state_name(row.state)},
-                                 {"value", row.value},
-                                 {"effective", row.effective},
-                                 {"findings", texts_of(row.findings)},
-                                 {"doc", variable.doc}});
-  }
-  root["not_applicable"] = nlohmann::ordered_json::array();
-  for (const config::NotApplicableRow& row : description.not_applicable) {
-    root["not_applicable"].push_back({{"name", row.variable->name},
-                                      {"value", row.value},
-                                      {"reason", row.variable->reason},
-                                      {"findings", texts_of(row.findings)}});
-  }
-  root["unknown"] = texts_of(description.unknown);
-  return root.dump(2, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
-}
-
 void add_env_command(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("env", "Print the plugin's environment variables and their values");
   add_footer(command, "nccl-gdr env", usual_statuses("a value is rejected, or a name is unknown"));
-  struct Flags {
-    bool markdown = false;
-    bool json = false;
-  };
-  auto flags = std::make_shared<Flags>();
-  CLI::Option* json = command->add_flag("--json", flags->json, "Print JSON");
-  command->add_flag("--markdown", flags->markdown, "Print docs/environment.md")->excludes(json);
-  command->callback([flags] {
-    if (flags->markdown) {
-      return print_now(config::markdown());
-    }
+  auto markdown = std::make_shared<bool>(false);
+  command->add_flag("--markdown", *markdown, "Print docs/environment.md");
+  command->callback([markdown] {
+    if (*markdown) return print_now(config::markdown());
     Description description = config::describe(config::process_environment());
-    print_now(flags->json ? env_json(description) : env_text(description));
+    print_now(env_text(description));
     if (!is_clean(description)) throw CLI::RuntimeError(kExitFailed);
   });
 }
