@@ -2,7 +2,6 @@
 #include <map>
 #include <utility>
 
-#include "tools/prediction/bandwidth.h"
 #include "tools/prediction/graph.h"
 #include "tools/prediction/xml_tree.h"
 

@@ -1,8 +1,8 @@
-#include "tools/prediction/local_devices.h"
-
 #include <algorithm>
 #include <bit>
 #include <climits>
+
+#include "tools/prediction/gpudirect.h"
 
 namespace gdr::topology::nccl {
 namespace {

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "tools/prediction/bandwidth.h"
-
 namespace gdr::topology::nccl {
 namespace {
 

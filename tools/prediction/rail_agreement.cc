@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "tools/prediction/rail_bandwidth.h"
 #include "topology/grouping.h"
 
 namespace gdr::topology {

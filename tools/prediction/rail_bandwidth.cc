@@ -1,6 +1,6 @@
-#include "tools/prediction/rail_bandwidth.h"
-
 #include <algorithm>
+
+#include "tools/prediction/rail_agreement.h"
 
 namespace gdr::topology {
 namespace {
