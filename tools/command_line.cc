@@ -9,7 +9,6 @@
 #include <cstdio>
 #include <exception>
 #include <memory>
-#include <span>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -19,28 +18,6 @@
 
 namespace gdr::tools {
 namespace {
-
-// Returns an error text if a word stands where a subcommand is expected and is the name of none; ""
-// otherwise. `words` are those behind the program's name.
-std::string unknown_command(const CLI::App& app, std::span<char* const> words) {
-  const CLI::App* within = &app;
-  std::string called;  // "perf "
-  for (const std::string word : words) {
-    const auto commands =
-        within->get_subcommands([](const CLI::App* one) { return !one->get_name().empty(); });
-    if (commands.empty() || word.starts_with('-')) break;
-    const auto found = std::ranges::find(commands, word, &CLI::App::get_name);
-    called += word + " ";
-    if (found == commands.end()) {
-      std::vector<std::string> names;
-      for (const CLI::App* command : commands) names.push_back(command->get_name());
-      return fmt::format("unknown subcommand: {}; the subcommands are {}",
-                         CLI::detail::rtrim(called), fmt::join(names, ", "));
-    }
-    within = *found;
-  }
-  return "";
-}
 
 // Returns what prints the help for what was called: "nccl-gdr perf --help lists the subcommands".
 std::string help_of(const CLI::App& app) {
@@ -156,11 +133,6 @@ int parse_and_run(int argc, char** argv, void (*add)(CLI::App& app)) {
   app.set_help_flag("-h,--help", "Print this help and exit");
   add(app);
   refuse_empty_values(&app);
-  const std::span words(argv + std::min(argc, 1), argv + argc);
-  if (const std::string error = unknown_command(app, words); !error.empty()) {
-    print_error(error);
-    return kExitUsage;
-  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::RuntimeError& ended) {

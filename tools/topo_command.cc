@@ -24,8 +24,7 @@ using topology::nccl::kNewestRelease;
 using topology::nccl::kOldestRelease;
 
 struct TopoCommand {
-  std::vector<std::string> sources = {"live"};
-  topo::InspectOptions options;  // but for `from`
+  topo::InspectOptions options;
   bool json = false;
   bool nccl_xml = false;
   bool grouped = false;
@@ -33,12 +32,7 @@ struct TopoCommand {
 
 // Stops where options contradict each other.
 void check_conflicts(const TopoCommand& command) {
-  if (command.sources.size() > 1) {
-    stop(kExitUsage,
-         "--from takes one machine. For several: "
-         "for FILE in *.xml; do nccl-gdr topo --from \"$FILE\"; done");
-  }
-  if (command.options.host.has_value() && command.sources[0] == "live") {
+  if (command.options.host.has_value() && command.options.from == "live") {
     stop(kExitUsage, "--host chooses from the hosts of a file: name the file by --from");
   }
 }
@@ -65,8 +59,8 @@ void print_findings_of_grouping(const topo::RailDecision& decision) {
 
 // NCCL finds devices in its file by their addresses, and the text of nvidia-smi has none.
 void check_addresses(const TopoCommand& command) {
-  if (command.sources[0] == "live" || !command.nccl_xml) return;
-  const Result<topo::FileFormat> format = topo::file_format_of(command.sources[0]);
+  if (command.options.from == "live" || !command.nccl_xml) return;
+  const Result<topo::FileFormat> format = topo::file_format_of(command.options.from);
   if (!format || *format != topo::FileFormat::kNvidiaSmi) return;
   stop(kExitUsage,
        "--nccl-xml: the text of nvidia-smi has no PCI addresses, by which NCCL finds devices "
@@ -90,9 +84,7 @@ std::string text_of(const TopoCommand& command, const topo::Inspection& inspecti
 void run(const TopoCommand& command) {
   check_conflicts(command);
   check_addresses(command);
-  topo::InspectOptions options = command.options;
-  options.from = command.sources[0];
-  const Result<topo::Inspection> inspection = topo::inspect(options);
+  const Result<topo::Inspection> inspection = topo::inspect(command.options);
   if (!inspection) stop(inspection.error());
   print_findings(inspection->decision.findings);
   if (inspection->settings.contains(topo::kDisableVariable)) {
@@ -108,7 +100,7 @@ void run(const TopoCommand& command) {
 
 void add_input(CLI::App* sub, TopoCommand* command) {
   sub->add_option(
-         "--from", command->sources,
+         "--from", command->options.from,
          "live: this machine; otherwise a file of any machine (XML of hwloc or NCCL, or the text "
          "of `nvidia-smi topo -m`), or a folder that hwloc-gather-topology --io gathered")
       ->capture_default_str()
