@@ -89,6 +89,26 @@ std::vector<topology::VerbsPort> ports_of(const Machine& machine, const std::str
   return ports;
 }
 
+// Returns as much of the file as is looked at for its format, which is all of a text of nvidia-smi.
+Result<std::string> read_start(const std::string& file) {
+  std::ifstream in(file, std::ios::binary);
+  std::string text(kMaxPrologue, '\0');
+  in.read(text.data(), static_cast<std::streamsize>(text.size()));
+  if (in.bad() || !in.is_open()) {
+    return fail_errno(Code::kInvalidUsage, "\"" + file + "\" cannot be read", errno);
+  }
+  text.resize(static_cast<size_t>(in.gcount()));
+  return text;
+}
+
+// The same as file_format(), with the name of the file in the error.
+Result<FileFormat> format_of(const std::string& file, std::string_view text,
+                             bool takes_smi = true) {
+  Result<FileFormat> format = file_format(text, takes_smi);
+  if (!format) return fail(format.error().code, file + ": " + format.error().text);
+  return format;
+}
+
 }  // namespace
 
 Result<FileFormat> file_format(std::string_view text, bool takes_smi) {
@@ -96,12 +116,6 @@ Result<FileFormat> file_format(std::string_view text, bool takes_smi) {
   if (root == "topology") return FileFormat::kHwloc;
   if (root == "system") return FileFormat::kNccl;
   if (topology::has_smi_matrix(text)) return FileFormat::kNvidiaSmi;
-  if (root == "graphs") {
-    return fail(
-        Code::kInvalidUsage,
-        "this is a graph of NCCL (NCCL_GRAPH_DUMP_FILE), which has no machine: give the file "
-        "that NCCL writes with NCCL_TOPO_DUMP_FILE=file.xml");
-  }
   text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n"), text.size()));
   if (text.starts_with('{')) {
     return fail(Code::kInvalidUsage,
@@ -115,21 +129,16 @@ Result<FileFormat> file_format(std::string_view text, bool takes_smi) {
 }
 
 Result<FileFormat> file_format_of(const std::string& file, bool takes_smi) {
-  std::ifstream in(file, std::ios::binary);
-  std::string text(kMaxPrologue, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (in.bad() || !in.is_open()) {
-    return fail_errno(Code::kInvalidUsage, "\"" + file + "\" cannot be read", errno);
-  }
-  text.resize(static_cast<size_t>(in.gcount()));
-  Result<FileFormat> format = file_format(text, takes_smi);
-  if (!format) return fail(format.error().code, file + ": " + format.error().text);
-  return format;
+  Result<std::string> text = read_start(file);
+  if (!text) return forward_error(text);
+  return format_of(file, *text, takes_smi);
 }
 
 Result<Machine> read_file(const std::string& file, topology::Selection selection,
                           const std::optional<std::string>& host) {
-  Result<FileFormat> format = file_format_of(file);
+  Result<std::string> text = read_start(file);
+  if (!text) return forward_error(text);
+  Result<FileFormat> format = format_of(file, *text);
   if (!format) return forward_error(format);
   const bool is_first = host_number(host.value_or("0")) == 0;
   if (*format == FileFormat::kNccl) {
@@ -137,7 +146,7 @@ Result<Machine> read_file(const std::string& file, topology::Selection selection
                     : other_host(file, topology::nccl_xml_hosts(file, selection), *host);
   }
   if (!is_first) return fail(Code::kInvalidUsage, wrong_host_text(file, *host, {""}));
-  return *format == FileFormat::kNvidiaSmi ? topology::nvidia_smi(file)
+  return *format == FileFormat::kNvidiaSmi ? topology::nvidia_smi(*text, file)
                                            : topology::hwloc_xml(file, selection);
 }
 

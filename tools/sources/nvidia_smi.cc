@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <fstream>
 #include <numeric>
 #include <optional>
 #include <set>
@@ -21,7 +19,6 @@ namespace smi {
 namespace {
 
 constexpr uint32_t kMadeUp = 0xffff;    // the domain of all addresses
-constexpr size_t kMaxText = 1 << 20;    // bytes
 constexpr int kMostNvLinksOfAGpu = 18;  // of Hopper and Blackwell; earlier GPUs have fewer
 
 // Puts the devices of a matrix into a machine.
@@ -186,18 +183,6 @@ std::string source_text(const Machine& machine, const std::string& name) {
   return text + ")";
 }
 
-Result<std::string> read_text(const std::string& file) {
-  errno = 0;
-  std::ifstream in(file, std::ios::binary);
-  std::string text(kMaxText, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (in.bad() || !in.is_open()) {
-    return fail_errno(Code::kInvalidArgument, file + " cannot be read", errno);
-  }
-  text.resize(static_cast<size_t>(in.gcount()));
-  return text;
-}
-
 Result<Machine> machine_of(const std::vector<Lines>& matrices, const std::string& name) {
   if (matrices.empty()) {
     return fail(Code::kInvalidArgument, name + ": no line names the columns GPU0, GPU1 and so on");
@@ -220,13 +205,8 @@ Result<Machine> machine_of(const std::vector<Lines>& matrices, const std::string
 
 bool has_smi_matrix(std::string_view text) { return !smi::matrices_in(text).empty(); }
 
-Result<Machine> nvidia_smi_text(std::string_view text, const std::string& name) {
+Result<Machine> nvidia_smi(std::string_view text, const std::string& name) {
   return smi::machine_of(smi::matrices_in(text), name);
-}
-
-Result<Machine> nvidia_smi(const std::string& file) {
-  Result<std::string> text = smi::read_text(file);
-  return text ? nvidia_smi_text(*text, file) : Result<Machine>(forward_error(text));
 }
 
 }  // namespace gdr::topology

@@ -31,10 +31,8 @@ bool has_smi_matrix(std::string_view text);
 // states of ports, NUMA nodes without a number, NVLinks of `topo -mp`, and the GPUs' place on PCI
 // where NVLinks hide it. Fails with InvalidArgument where there are several matrices, a row or a
 // cell is missing or cannot be right, lines are broken, the legend or a row names a device without
-// a column, or cells contradict each other; the text names the line or the two devices.
-Result<Machine> nvidia_smi(const std::string& file);
-
-// Reads the text itself; errors name it by `name`.
-Result<Machine> nvidia_smi_text(std::string_view text, const std::string& name);
+// a column, or cells contradict each other; the error names the text by `name`, and the line or the
+// two devices.
+Result<Machine> nvidia_smi(std::string_view text, const std::string& name);
 
 }  // namespace gdr::topology

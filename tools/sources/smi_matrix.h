@@ -72,7 +72,7 @@ struct Lines {
 // of other programs. Lines may be quoted, framed and in a Markdown table.
 std::vector<Lines> matrices_in(std::string_view text);
 
-// Reads one of them; fails as nvidia_smi_text() does.
+// Reads one of them; fails as nvidia_smi() does.
 Result<Matrix> parse(const Lines& lines);
 
 }  // namespace gdr::topology::smi

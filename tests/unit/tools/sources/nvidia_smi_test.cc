@@ -35,10 +35,10 @@ constexpr char kOldAndQuoted[] =
     "> mlx5_0  PIX     PHB      X      SOC\n"
     "> mlx5_1  SOC     SOC     SOC      X\n";
 
-Machine read_smi(const std::string& text) { return checked(nvidia_smi_text(text, "paste.txt")); }
+Machine read_smi(const std::string& text) { return checked(nvidia_smi(text, "paste.txt")); }
 
 std::string error_of_smi(const std::string& text) {
-  return error_of(nvidia_smi_text(text, "paste.txt"));
+  return error_of(nvidia_smi(text, "paste.txt"));
 }
 
 // Returns the row of the matrix as the machine has it: "PIX NODE".
@@ -244,9 +244,6 @@ TEST(NvidiaSmi, Read_TextThatCannotBeRight_IsAnErrorThatSaysWhere) {
        }) {
     EXPECT_THAT(error_of_smi(one.text), HasSubstr(one.error));
   }
-  auto missing = nvidia_smi("/nonexistent");
-  ASSERT_FALSE(missing.has_value());
-  EXPECT_THAT(missing.error().text, HasSubstr("/nonexistent cannot be read"));
 }
 
 TEST(NvidiaSmi, HasMatrix_OtherText_IsNone) {
@@ -261,7 +258,7 @@ TEST(NvidiaSmi, Read_DamagedText_GivesAnErrorOrAMachine) {
   std::mt19937 random(3);
   for (const char* text : {kTwoSockets, kOldAndQuoted}) {
     for (int i = 0; i < 2000; ++i) {
-      auto machine = nvidia_smi_text(mutate(text, &random), "paste.txt");
+      auto machine = nvidia_smi(mutate(text, &random), "paste.txt");
       if (machine) {
         expect_consistent(*machine);
       } else {
