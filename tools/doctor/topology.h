@@ -11,7 +11,6 @@
 
 #include "tools/doctor/facts/host.h"
 #include "tools/inspection/labels.h"
-#include "tools/inspection/pci_state.h"
 #include "tools/inspection/text_table.h"
 
 namespace gdr::tools::doctor {

@@ -1,5 +1,3 @@
-#include "tools/inspection/pci_state.h"
-
 #include <algorithm>
 #include <cstdlib>
 #include <sstream>
@@ -7,6 +5,7 @@
 #include <vector>
 
 #include "tools/inspection/file_content.h"
+#include "tools/inspection/inspection.h"
 #include "topology/sources/sysfs_files.h"
 
 namespace gdr::tools::topo {

@@ -1,6 +1,7 @@
 // All that the checks look at: the files of a machine, and the facts that no file shows.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -14,13 +15,27 @@
 #include "tools/doctor/facts/counters.h"
 #include "tools/doctor/facts/gpu_facts.h"
 #include "tools/doctor/facts/library_facts.h"
-#include "tools/doctor/facts/process_facts.h"
 #include "tools/doctor/facts/rdma_ports.h"
 #include "tools/doctor/report/profile.h"
 #include "tools/inspection/inspection.h"
-#include "tools/inspection/pci_state.h"
 
 namespace gdr::tools::doctor {
+
+enum class Container : uint8_t { kNone, kDocker, kPodman, kKubernetes, kOther };
+
+// A file of /dev/infiniband, opened for reading and writing as libibverbs does.
+struct DeviceFile {
+  std::string name;  // "uverbs0"
+  int error = 0;     // errno of open(); 0: it can be opened
+};
+
+struct ProcessFacts {
+  Container container = Container::kNone;
+  // The rest is known on the live machine only.
+  bool in_slurm_job = false;
+  std::string home;                               // of the user, where .nccl.conf is; "": unknown
+  std::optional<std::vector<DeviceFile>> uverbs;  // every uverbs* of /dev/infiniband
+};
 
 struct Host {
   // Where /proc, /sys, /dev and /etc are: "/", or a folder with a copy of another machine's.
@@ -63,6 +78,35 @@ struct Host {
   // The names in a folder, with numbers in their order; none where it cannot be listed.
   std::vector<std::string> names(const std::string& absolute) const;
 };
+
+// Reads the limits and capabilities of this process, and what runs it; `host` has its root,
+// environment and topology already.
+ProcessFacts read_process_facts(const Host& host);
+
+bool is_in_container(const Host& host);
+bool is_in_docker(const Host& host);  // or Podman, which has its options
+
+// A resource limit of this process; kNoLimit: unlimited.
+inline constexpr uint64_t kNoLimit = UINT64_MAX;
+struct ResourceLimit {
+  uint64_t soft = kNoLimit;
+  uint64_t hard = kNoLimit;
+};
+
+// Returns a limit of /proc/self/limits by its name there, "Max locked memory". Nothing where the
+// file lacks it.
+std::optional<ResourceLimit> resource_limit(const Host& host, const std::string& name);
+
+// Whether the process has a capability (its number in linux/capability.h) that the kernel honours
+// where it asks capable(): one in the first user namespace, unlike that of a rootless container.
+bool has_capability(const Host& host, int number);
+
+// Returns the names of the RDMA devices in /sys/class/infiniband, sorted; those of verbs where
+// sysfs has none.
+std::vector<std::string> rdma_device_names(const Host& host);
+
+// Returns the number of GPUs of the machine; 0 also where its topology could not be read.
+size_t gpu_count(const Host& host);
 
 // Reads all of it, of this machine ("/") or of a folder with a copy. Fails where the folder does
 // not exist, or has neither /proc nor /sys.

@@ -9,7 +9,6 @@
 
 #include "tools/doctor/facts/host.h"
 #include "tools/doctor/facts/library_facts.h"
-#include "tools/doctor/facts/loader_search.h"
 #include "tools/doctor/nccl_settings.h"
 #include "tools/inspection/file_content.h"
 

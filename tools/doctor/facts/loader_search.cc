@@ -1,5 +1,3 @@
-#include "tools/doctor/facts/loader_search.h"
-
 #include <elf.h>
 
 #include <algorithm>
@@ -8,6 +6,7 @@
 #include <fstream>
 #include <system_error>
 
+#include "tools/doctor/facts/library_facts.h"
 #include "tools/inspection/file_content.h"
 
 namespace gdr::tools::doctor {

@@ -8,7 +8,6 @@
 
 #include "base/unique_fd.h"
 #include "tools/doctor/facts/host.h"
-#include "tools/doctor/facts/process_facts.h"
 #include "topology/model.h"
 
 namespace gdr::tools::doctor {

@@ -1,9 +1,8 @@
-#include "tools/inspection/pci_state.h"
-
 #include <gmock/gmock.h>
 
 #include "tests/unit/topology/machines.h"
 #include "tests/unit/topology/sources/made_sysfs.h"
+#include "tools/inspection/inspection.h"
 
 namespace gdr::tools::topo {
 namespace {

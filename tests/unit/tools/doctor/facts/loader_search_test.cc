@@ -1,11 +1,10 @@
-#include "tools/doctor/facts/loader_search.h"
-
 #include <gtest/gtest.h>
 
 #include <cstring>
 
 #include "tests/unit/tools/doctor/facts/made_elf.h"
 #include "tests/unit/tools/doctor/facts/made_host.h"
+#include "tools/doctor/facts/library_facts.h"
 
 namespace gdr::tools::doctor {
 namespace {

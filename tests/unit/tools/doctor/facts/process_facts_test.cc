@@ -1,8 +1,7 @@
-#include "tools/doctor/facts/process_facts.h"
-
 #include <gtest/gtest.h>
 
 #include "tests/unit/tools/doctor/facts/made_host.h"
+#include "tools/doctor/facts/host.h"
 
 namespace gdr::tools::doctor {
 namespace {
