@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "tools/prediction/paths.h"
+#include "tools/prediction/graph.h"
 #include "tools/prediction/settings.h"
 
 namespace gdr::topology::nccl {

@@ -1,6 +1,6 @@
-#include "tools/prediction/paths.h"
-
 #include <algorithm>
+
+#include "tools/prediction/graph.h"
 
 namespace gdr::topology::nccl {
 namespace {
