@@ -1,13 +1,19 @@
-// The HCAs and their ports in sysfs.
+// The HCAs and their ports, as sysfs and verbs show them.
+#include "tools/doctor/facts/rdma_ports.h"
+
 #include <arpa/inet.h>
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <charconv>
+#include <cstring>
+#include <memory>
 #include <system_error>
 
+#include "drivers/verbs/handles.h"
+#include "drivers/verbs/verbs_api.h"
+#include "plugin/config/load.h"
 #include "tools/doctor/facts/host.h"
-#include "tools/doctor/facts/rdma_ports.h"
 #include "tools/inspection/file_content.h"
 #include "topology/model.h"
 #include "topology/sources/sysfs_files.h"
@@ -95,28 +101,6 @@ void read_rdma_function(const Host& host, RdmaHca* hca) {
   hca->pci_ids = fmt::format("{:04x}:{:04x}", function->ids.vendor, function->ids.device);
 }
 
-}  // namespace
-
-const char* to_string(LinkState state) {
-  constexpr const char* kNames[] = {"unknown", "DOWN", "INIT", "ARMED", "ACTIVE", "ACTIVE_DEFER"};
-  return kNames[static_cast<size_t>(state)];
-}
-
-const char* to_string(PhysState state) {
-  constexpr const char* kNames[] = {"unknown",  "Sleep",  "Polling",          "Disabled",
-                                    "Training", "LinkUp", "LinkErrorRecovery"};
-  return kNames[static_cast<size_t>(state)];
-}
-
-std::optional<int> number_in_sysfs(const std::string& text, int base) {
-  const bool is_hex = base == 16 && text.starts_with("0x");
-  int value = 0;
-  const auto [stop, error] =
-      std::from_chars(text.data() + (is_hex ? 2 : 0), text.data() + text.size(), value, base);
-  (void)stop;
-  return error == std::errc() ? std::optional(value) : std::nullopt;
-}
-
 void read_rdma_hca(const Host& host, RdmaHca* hca) {
   hca->node_type = topology::first_line(hca->folder / "node_type");
   const std::string guid = topology::first_line(hca->folder / "node_guid");
@@ -137,6 +121,109 @@ void read_rdma_sysfs(const Host& host, RdmaPorts* ports) {
     read_rdma_hca(host, &hca);
     ports->hcas.push_back(std::move(hca));
   }
+}
+
+// IBV_MTU_256 is 1, IBV_MTU_4096 is 5.
+std::optional<int> rdma_mtu_bytes(ibv_mtu mtu) {
+  if (mtu < IBV_MTU_256 || mtu > IBV_MTU_4096) return {};
+  return 128 << static_cast<int>(mtu);
+}
+
+// Fills in what sysfs has not shown, as with a verbs library that has its own.
+void fill_rdma_port(const ibv_port_attr& attr, RdmaPort* port) {
+  port->active_mtu = rdma_mtu_bytes(attr.active_mtu);
+  port->max_mtu = rdma_mtu_bytes(attr.max_mtu);
+  if (port->state == LinkState::kUnknown && attr.state <= IBV_PORT_ACTIVE_DEFER) {
+    port->state = static_cast<LinkState>(attr.state);
+  }
+  if (port->phys_state == PhysState::kUnknown &&
+      attr.phys_state <= static_cast<uint8_t>(PhysState::kErrorRecovery)) {
+    port->phys_state = static_cast<PhysState>(attr.phys_state);
+  }
+  if (port->link_layer.empty() && attr.link_layer == IBV_LINK_LAYER_ETHERNET) {
+    port->link_layer = "Ethernet";
+  }
+  if (port->link_layer.empty() && attr.link_layer == IBV_LINK_LAYER_INFINIBAND) {
+    port->link_layer = "InfiniBand";
+  }
+  if (!port->lid) port->lid = attr.lid;
+}
+
+RdmaHca* hca_of_verbs(const Host& host, const ibv_device& device, RdmaPorts* ports) {
+  const auto known = std::find_if(ports->hcas.begin(), ports->hcas.end(),
+                                  [&](const RdmaHca& one) { return one.name == device.name; });
+  // A verbs library that is not rdma-core's may have a device of the same name.
+  if (known != ports->hcas.end() && known->folder == device.ibdev_path) return &*known;
+  if (known != ports->hcas.end()) ports->hcas.erase(known);
+  RdmaHca hca;
+  hca.name = device.name;
+  hca.folder = device.ibdev_path;
+  read_rdma_hca(host, &hca);
+  return &ports->hcas.emplace_back(std::move(hca));
+}
+
+void query_rdma_ports(const verbs::Api& api, ibv_device* device, RdmaHca* hca) {
+  const verbs::UniqueContext context(api.open_device(device), {&api});
+  if (context == nullptr) {
+    hca->open_errno = errno;
+    hca->open_error = hca->open_errno == 0 ? "no reason given" : std::strerror(hca->open_errno);
+    return;
+  }
+  for (RdmaPort& port : hca->ports) {
+    ibv_port_attr attr{};
+    if (api.query_port(context.get(), static_cast<uint8_t>(port.number), &attr) == 0) {
+      fill_rdma_port(attr, &port);
+    }
+  }
+}
+
+void read_rdma_verbs(const Host& host, RdmaPorts* ports) {
+  const config::Options options = config::load(host.environment, nullptr);
+  Result<std::shared_ptr<const verbs::Api>> api = verbs::Api::load(options.verbs_library);
+  if (!api) {
+    ports->verbs_error = api.error().text;
+    return;
+  }
+  int count = 0;
+  errno = 0;
+  ibv_device** devices = (*api)->get_device_list(&count);
+  if (devices == nullptr) {
+    ports->verbs_error = errno == 0 ? "ibv_get_device_list failed"
+                                    : std::string("ibv_get_device_list: ") + std::strerror(errno);
+    return;
+  }
+  for (RdmaHca& hca : ports->hcas) hca.in_verbs = false;
+  for (int i = 0; i < count; ++i) {
+    RdmaHca* hca = hca_of_verbs(host, *devices[i], ports);
+    hca->in_verbs = true;
+    errno = 0;
+    query_rdma_ports(**api, devices[i], hca);
+  }
+  (*api)->free_device_list(devices);
+  std::sort(ports->hcas.begin(), ports->hcas.end(),
+            [](const RdmaHca& a, const RdmaHca& b) { return topology::name_less(a.name, b.name); });
+}
+
+}  // namespace
+
+const char* to_string(LinkState state) {
+  constexpr const char* kNames[] = {"unknown", "DOWN", "INIT", "ARMED", "ACTIVE", "ACTIVE_DEFER"};
+  return kNames[static_cast<size_t>(state)];
+}
+
+const char* to_string(PhysState state) {
+  constexpr const char* kNames[] = {"unknown",  "Sleep",  "Polling",          "Disabled",
+                                    "Training", "LinkUp", "LinkErrorRecovery"};
+  return kNames[static_cast<size_t>(state)];
+}
+
+std::optional<int> number_in_sysfs(const std::string& text, int base) {
+  const bool is_hex = base == 16 && text.starts_with("0x");
+  int value = 0;
+  const auto [stop, error] =
+      std::from_chars(text.data() + (is_hex ? 2 : 0), text.data() + text.size(), value, base);
+  (void)stop;
+  return error == std::errc() ? std::optional(value) : std::nullopt;
 }
 
 RdmaPorts read_rdma_ports(const Host& host) {

@@ -90,16 +90,11 @@ struct RdmaPorts {
 // it opens each HCA by verbs.
 RdmaPorts read_rdma_ports(const Host& host);
 
-// The parts of that. Each adds to what the one before it has found.
-void read_rdma_sysfs(const Host& host, RdmaPorts* ports);
+// The last part of that, after the HCAs.
 void read_rdma_netdevs(const Host& host, RdmaPorts* ports);
-void read_rdma_verbs(const Host& host, RdmaPorts* ports);
 
 // Returns the number at the beginning of a line of sysfs, "4: ACTIVE", or in hexadecimal "0x1f".
 std::optional<int> number_in_sysfs(const std::string& text, int base = 10);
-
-// Reads the ports of the HCA from its folder.
-void read_rdma_hca(const Host& host, RdmaHca* hca);
 
 std::string to_string(const Ipv4Address& one);  // "10.0.0.1/24"
 
