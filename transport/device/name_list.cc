@@ -70,6 +70,11 @@ NameList NameList::parse(std::string_view all) {
     add_entry(trim(text.substr(begin, end - begin)), &list);
     begin = end + 1;
   }
+  // As in NCCL (parseStringList), commas alone, as of empty shell variables, are no list.
+  const bool has_prefix = list.exclude || list.exact;
+  if (!text.empty() && list.entries.empty() && list.unread.empty() && !has_prefix) {
+    list.is_set = false;
+  }
   return list;
 }
 

@@ -73,6 +73,12 @@ TEST(HcaFilter, EmptyEntriesAndBlanksAroundOthers_AreIgnored) {
 
 // As NCCL's transport, which keeps the good entries (parseStringList); but never more ports than
 // are named. accepted: of a:1, b:1 and c:1.
+// As in NCCL: "$A,$B" of two empty variables.
+TEST(HcaFilter, CommasWithoutNames_AcceptEveryPort) {
+  for (const char* text : {",", ",,", " , ", ":1"})
+    EXPECT_TRUE(filter(text).accepts("a", 1)) << text;
+}
+
 TEST(HcaFilter, EntryThatCannotBeRead_NamesTheFaultAndAcceptsNoMore) {
   const struct {
     const char* text;
@@ -89,7 +95,6 @@ TEST(HcaFilter, EntryThatCannotBeRead_NamesTheFaultAndAcceptsNoMore) {
                {"^", "the list has no names; no port is used", ""},
                {"^=", "has no names", ""},
                {"^,,", "has no names", ""},
-               {",", "has no names", ""},
                {" ", "has no names; no port is used", ""},
                {"a:x", "'a:x' (behind", ""},
                {"b,a:0", "'a:0' (behind the name stand :port, from 1 to 255,", "b"},
