@@ -1,6 +1,4 @@
 // The HCAs and their ports, as sysfs and verbs show them.
-#include "tools/doctor/facts/rdma_ports.h"
-
 #include <arpa/inet.h>
 #include <fmt/format.h>
 
@@ -14,6 +12,7 @@
 #include "drivers/verbs/verbs_api.h"
 #include "plugin/config/load.h"
 #include "tools/doctor/facts/host.h"
+#include "tools/doctor/facts/rdma_ports.h"
 #include "tools/inspection/file_content.h"
 #include "topology/model.h"
 #include "topology/sources/sysfs_files.h"
