@@ -71,14 +71,14 @@ TEST(HcaFilter, EmptyEntriesAndBlanksAroundOthers_AreIgnored) {
   EXPECT_THAT(list.notes(), IsEmpty());
 }
 
-// As NCCL's transport, which keeps the good entries (parseStringList); but never more ports than
-// are named. accepted: of a:1, b:1 and c:1.
 // As in NCCL: "$A,$B" of two empty variables.
 TEST(HcaFilter, CommasWithoutNames_AcceptEveryPort) {
   for (const char* text : {",", ",,", " , ", ":1"})
     EXPECT_TRUE(filter(text).accepts("a", 1)) << text;
 }
 
+// As NCCL's transport, which keeps the good entries (parseStringList); but never more ports than
+// are named. accepted: of a:1, b:1 and c:1.
 TEST(HcaFilter, EntryThatCannotBeRead_NamesTheFaultAndAcceptsNoMore) {
   const struct {
     const char* text;
