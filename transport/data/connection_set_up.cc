@@ -177,7 +177,7 @@ bool ConnectionSetUp::give_up_standby(const HcaContext* hca, int lack) {
     if (!pair.standby || pair.qp == nullptr || !helps) continue;
     changes_.drop(pair.qp.get());
     pair.qp.reset();
-    pair.number = 0;
+    pair.number = pair.send_entries = 0;
     std::erase_if(excluded_, [i](const LostAtStart& lost) { return lost.pair == i; });
     end_.lacks = lack;
     return !knows_peer || exclude_without_qp(i).has_value();
