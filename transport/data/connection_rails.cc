@@ -8,8 +8,8 @@
 namespace gdr::transport {
 namespace {
 
-// Without standby pairs. The sender decides how many pairs there are, so that a receiver only has no
-// QP for those.
+// Without standby pairs. The sender decides how many pairs there are, so that a receiver only has
+// no QP for those.
 PairPlan lean(PairPlan plan, bool sends) {
   if (sends) std::erase_if(plan, [](const PairPlace& place) { return place.standby; });
   for (PairPlace& place : plan) place.has_qp = place.has_qp && !place.standby;

@@ -63,10 +63,7 @@ const FailureCase kFailureCases[] = {
      attempt(kDmaBuf, ENOMEM), "of unknown size", "BAR"},
     {"PeermemAbsent", [](SystemFacts& facts) { facts.module.kind = PeermemKind::kAbsent; },
      attempt(kPeermem, EFAULT), "not loaded", "modprobe nvidia-peermem"},
-    {"PeermemUnknown",
-     [](SystemFacts& facts) {
-       facts.module.kind = PeermemKind::kUnknown;
-     },
+    {"PeermemUnknown", [](SystemFacts& facts) { facts.module.kind = PeermemKind::kUnknown; },
      attempt(kPeermem, EFAULT), "no /sys/module", "modprobe nvidia-peermem"},
     {"PeermemLoaded", [](SystemFacts&) {}, attempt(kPeermem, EFAULT), "is loaded and rejected",
      "kernel's log"},
