@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "transport/wire/wire.h"
 
@@ -31,13 +32,15 @@ struct Request {
   // flushes: what is read.
   const void* data;
   const MemoryHandle* memory;
-  std::chrono::steady_clock::time_point failing_since;
+  std::chrono::steady_clock::rep failing_since;
   // Receives only, the arrays by buffer of the group.
   uint32_t whole;  // the immediate of the first buffer's message if that is one chunk
   std::array<uint16_t, wire::kMaxGroup> chunks_seen;  // chunks that have arrived
   std::array<uint64_t, wire::kMaxGroup> bytes;        // received so far; [0] of a send: its bytes
   std::array<uint64_t, wire::kMaxGroup> capacity;     // bytes posted
 };
+
+static_assert(std::is_trivially_default_constructible_v<Request>);  // a pool's stay untouched
 
 // A fixed number of requests and a stack of the free ones: taking and giving back are a few
 // instructions, and the request used last, which is in the cache, is the next to be taken. Requests

@@ -25,9 +25,10 @@ bool still_fits(const SentChunk& chunk, const wire::ClearToSend& slot, uint64_t 
 }
 
 FailedWork count_failure(SentChunk* chunk, RailLoad::Time now) {
-  RailLoad::Time& since = chunk->request->failing_since;
-  if (chunk->failures == 0) since = now;
-  return {.failures = ++chunk->failures, .failing_for = now - since};
+  std::chrono::steady_clock::rep& since = chunk->request->failing_since;
+  if (chunk->failures == 0) since = now.time_since_epoch().count();
+  return {.failures = ++chunk->failures,
+          .failing_for = now.time_since_epoch() - RailLoad::Time::duration(since)};
 }
 
 }  // namespace
