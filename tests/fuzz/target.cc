@@ -30,7 +30,7 @@ static_assert(offsetof(EndPoint, qp) == 136,
               "hello: missing-rail, standby-alone; reply: impossible-qp");
 static_assert(offsetof(QpAddress, number) == 0, "reply: impossible-qp");
 static_assert(offsetof(QpAddress, rail) == 17, "hello: missing-rail");
-static_assert(offsetof(QpAddress, flags) == 18, "hello: standby-alone");
+static_assert(offsetof(QpAddress, standby) == 18, "hello: standby-alone");
 static_assert(offsetof(EndPoint, rail) == 2696,
               "hello: impossible-mtu; reply: roce, unprintable-name");
 static_assert(offsetof(RailAddress, hca) == 0, "reply: unprintable-name");
@@ -40,13 +40,12 @@ static_assert(offsetof(ClearToSend, address) == 0,
               "slots: far-address; rails: forged-slot; standby: forged-slot-while-held");
 static_assert(offsetof(ClearToSend, bytes) == 8, "standby: smaller-slot-of-a-lost-chain");
 static_assert(offsetof(ClearToSend, rkey) == 16, "slots: wrong-key");
-static_assert(offsetof(ClearToSend, group) == 52,
+static_assert(offsetof(ClearToSend, group_and_flags) == 52,
               "slots: group-that-changes; standby: forged-group-while-held");
-static_assert(offsetof(ClearToSend, flags) == 53, "slots: users-buffer, unknown-flags");
 static_assert(offsetof(PairStatement, serial_first) == 0, "statements: old-serial, torn");
 static_assert(offsetof(PairStatement, step) == 4, "rails: forged-step, forged-serial");
 static_assert(offsetof(PairStatement, pair) == 12, "kept_socket: unknown-pair; rails: forged-pair");
-static_assert(offsetof(PairStatement, flags) == 14, "statements: asks");
+static_assert(offsetof(PairStatement, asks) == 14, "statements: asks");
 static_assert(offsetof(PairStatement, arrived) == 16, "rails: forged-count");
 static_assert(offsetof(PairStatement, status) == 24, "statements: unknown-status");
 static_assert(offsetof(PairStatement, address.lid) == 42, "statements: other-address");
