@@ -25,7 +25,7 @@ class ChunkChain {
   // The QP of the chain; not empty().
   const QueuePair& pair() const { return *pair_; }
 
-  // Whether there is no room for one more chunk. There is room for a whole group, unless the peer
+  // Whether one more chunk does not fit. A whole group fits, unless the peer
   // changes the number of a group's buffers while it is served.
   bool full() const { return count_ + kMostWritesEach > kMostWrites; }
 

@@ -107,8 +107,7 @@ void FailureLog::port_down(const PortDown& down, Clock::time_point now) {
   }
   text +=
       ". Likely cause: a cable, a transceiver or a switch port has failed. Fix: look at `dmesg` "
-      "and "
-      "the switch's log";
+      "and the switch's log";
   write_line(left_out.has_value(), text);
 }
 
