@@ -5,7 +5,7 @@
 #include <set>
 #include <utility>
 
-#include "transport/device/port.h"
+#include "plugin/discovery/discovery.h"
 
 namespace gdr::plugin {
 namespace {
@@ -50,7 +50,7 @@ void NetDevices::add_port(DeviceFacts device) {
                                  [&](const Row& other) { return other.facts.hca == device.hca; });
   std::string name = device.hca + (device.data_direct ? "_dma" : "");  // as net_ib names it
   if (second_port) name += ":" + std::to_string(device.port);
-  if (device.speed_mbps <= 0) device.speed_mbps = transport::kAssumedSpeedMbps;
+  if (device.speed_mbps <= 0) device.speed_mbps = discovery::kAssumedSpeedMbps;
   int port = device.port + functions_of_card_before(device);
   rows_.push_back({std::move(device), std::move(name), port, {static_cast<int>(rows_.size())}});
 }

@@ -27,7 +27,6 @@
 #include "topology/live/rail_log.h"
 #include "topology/sources/nccl_xml.h"
 #include "transport/data/message_cutter.h"
-#include "transport/device/hca_filter.h"
 #include "transport/memory/registrar.h"
 #include "transport/wire/wire.h"
 
@@ -70,7 +69,7 @@ void warn_of_graph(const std::string& file, Findings* findings) {
   }
 }
 
-LiveDecision decide_live(const config::Options& options, const transport::Discovery& discovery) {
+LiveDecision decide_live(const config::Options& options, const discovery::Discovery& discovery) {
   Findings findings = discovery.findings;
   warn_of_graph(options.graph_file, &findings);
   topology::Machine machine = topology::read_machine(config::read_options(options), &findings);
@@ -195,7 +194,7 @@ Result<std::unique_ptr<Plugin>> create_plugin(int table_version) {
   if (!transport_options) return forward_error(transport_options);
   Result<std::shared_ptr<const verbs::Api>> verbs = verbs::Api::load(options.verbs_library);
   if (!verbs) return forward_error(verbs);
-  Result<transport::Discovery> discovery = transport::discover_devices(
+  Result<discovery::Discovery> discovery = discovery::discover_devices(
       *verbs, config::discovery_options(options, table_version >= kFirstTableWithFlush));
   if (!discovery) return forward_error(discovery);
   plugin->skipped = std::move(discovery->skipped);
@@ -209,11 +208,11 @@ Result<std::unique_ptr<Plugin>> create_plugin(int table_version) {
     ports.push_back(offered.port);
   }
   if (devices.empty()) {
-    for (transport::SkippedPort& one : excluded_ports(live.rails)) {
+    for (discovery::SkippedPort& one : excluded_ports(live.rails)) {
       plugin->skipped.push_back(std::move(one));
     }
     log_findings(discovery->findings, kInitLines);
-    return fail(Code::kSystem, transport::no_device_text(plugin->skipped));
+    return fail(Code::kSystem, discovery::no_device_text(plugin->skipped));
   }
   const transport::GidPreference preference = transport_options->connection.gid;
   transport_options->memory.relays = may_relay(options, live.rails.machine);
@@ -230,7 +229,7 @@ Result<std::unique_ptr<Plugin>> create_plugin(int table_version) {
     facts.push_back(facts_of(device, options, live.listed));
     set_address(device, preference, &facts.back(), &gids);
   }
-  for (Finding& one : transport::same_gids(gids)) live.rails.findings.push_back(std::move(one));
+  for (Finding& one : discovery::same_gids(gids)) live.rails.findings.push_back(std::move(one));
   plugin->decision = std::move(live.rails);
   choose_standby(options, facts, plugin.get());
   plugin->devices = std::make_unique<NetDevices>(std::move(facts));
@@ -258,7 +257,7 @@ void log_choice(const Plugin& plugin) {
     GDR_INFO(kInitLines, "%s", line.c_str());
   }
   for (const std::string& line : plugin.failover) GDR_INFO(kInitLines, "%s", line.c_str());
-  for (const transport::SkippedPort& one : plugin.skipped) {
+  for (const discovery::SkippedPort& one : plugin.skipped) {
     log_findings({{one.kind, Severity::kInfo, "not used", to_string(one), ""}}, kInitLines);
   }
 }

@@ -8,6 +8,7 @@
 
 #include "base/result.h"
 #include "plugin/communicator.h"
+#include "plugin/discovery/discovery.h"
 #include "plugin/net_devices.h"
 #include "plugin/rail_warnings.h"
 #include "plugin/stats_writer.h"
@@ -25,7 +26,7 @@ struct Plugin {
   std::string profiler;         // NCCL_PROFILER_PLUGIN
   std::unique_ptr<transport::Transport> transport;  // null with NCCL_IB_DISABLE
   topology::RailDecision decision;
-  std::vector<transport::SkippedPort> skipped;  // each port that is not a device
+  std::vector<discovery::SkippedPort> skipped;  // each port that is not a device
   std::unique_ptr<NetDevices> devices = std::make_unique<NetDevices>();
   std::vector<std::vector<size_t>> standby;  // the standby rails of port i; empty without failover
   std::vector<std::string> failover;         // the same for the log

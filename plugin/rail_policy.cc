@@ -34,7 +34,7 @@ bool may_have_c2c(const topology::Machine& machine) {
 
 std::vector<OfferedPort> offered_ports(const topology::RailDecision& decision,
                                        const std::vector<topology::VerbsPort>& ports,
-                                       std::vector<transport::SkippedPort>* skipped) {
+                                       std::vector<discovery::SkippedPort>* skipped) {
   std::vector<OfferedPort> offered;
   for (const topology::Rail& rail : decision.plan.rails) {
     const topology::Hca& hca = decision.machine.hcas[rail.port.hca];
@@ -53,8 +53,8 @@ std::vector<OfferedPort> offered_ports(const topology::RailDecision& decision,
   return offered;
 }
 
-std::vector<transport::SkippedPort> excluded_ports(const topology::RailDecision& decision) {
-  std::vector<transport::SkippedPort> excluded;
+std::vector<discovery::SkippedPort> excluded_ports(const topology::RailDecision& decision) {
+  std::vector<discovery::SkippedPort> excluded;
   for (const topology::ExcludedPort& other : decision.plan.excluded) {
     excluded.push_back(
         {FindingKind::kPortExcluded, topology::port_label(decision.machine, other.port),

@@ -8,9 +8,9 @@
 
 #include "base/finding.h"
 #include "plugin/config/options.h"
+#include "plugin/discovery/discovery.h"
 #include "topology/live/rail_decision.h"
 #include "topology/live/verbs_ports.h"
-#include "transport/device/hca_filter.h"
 
 namespace gdr::plugin {
 
@@ -26,10 +26,10 @@ struct OfferedPort {
 // room go to `skipped`.
 std::vector<OfferedPort> offered_ports(const topology::RailDecision& decision,
                                        const std::vector<topology::VerbsPort>& ports,
-                                       std::vector<transport::SkippedPort>* skipped);
+                                       std::vector<discovery::SkippedPort>* skipped);
 
 // Returns the ports that are no GPU's rail, for the error where no port is left to offer.
-std::vector<transport::SkippedPort> excluded_ports(const topology::RailDecision& decision);
+std::vector<discovery::SkippedPort> excluded_ports(const topology::RailDecision& decision);
 
 // Returns a warning where NCCL does not follow the user's map: the machine shows no distances
 // (is_flat()), or another offered HCA is nearer to a GPU than the rails of its map. Nothing without

@@ -8,10 +8,10 @@
 #include <string>
 
 #include "plugin/config/socket_interface.h"
+#include "plugin/discovery/hca_filter.h"
 #include "topology/gdr_level.h"
 #include "topology/rail_map.h"
 #include "transport/device/gid_selection.h"
-#include "transport/device/hca_filter.h"
 #include "transport/device/registration_paths.h"
 
 namespace gdr::config {

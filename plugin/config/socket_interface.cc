@@ -78,15 +78,15 @@ Result<InterfaceFilter> InterfaceFilter::parse(std::string_view text) {
     return fail(Code::kInvalidUsage, "NCCL ignores a value of one character");
   }
   InterfaceFilter filter;
-  filter.list_ = transport::NameList::parse(text);
-  for (transport::NameList::Entry& entry : filter.list_.entries) entry.fields.clear();
+  filter.list_ = discovery::NameList::parse(text);
+  for (discovery::NameList::Entry& entry : filter.list_.entries) entry.fields.clear();
   return filter;
 }
 
 bool InterfaceFilter::accepts(std::string_view name) const {
   if (list_.entries.empty()) return !list_.is_set;
   bool named = false;
-  for (const transport::NameList::Entry& entry : list_.entries) {
+  for (const discovery::NameList::Entry& entry : list_.entries) {
     named = named || list_.names(entry, name);
   }
   return named != list_.exclude;

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "transport/device/name_list.h"
+#include "plugin/discovery/name_list.h"
 
 namespace gdr::config {
 
@@ -31,7 +31,7 @@ class InterfaceFilter {
   std::string to_string() const { return list_.to_string(); }
 
  private:
-  transport::NameList list_;
+  discovery::NameList list_;
 };
 
 // One address of a network interface. An interface with several addresses appears several times.

@@ -21,12 +21,12 @@ topology::VerbsPort to_verbs_port(const transport::Device& device,
 }
 
 std::vector<topology::NamedPort> named_ports(const topology::Machine& machine,
-                                             const transport::HcaFilter& filter) {
+                                             const discovery::HcaFilter& filter) {
   std::vector<topology::NamedPort> named;
   for (const topology::Hca& hca : machine.hcas) {
     for (const topology::Port& port : hca.ports) {
       if (!filter.names_in_full(hca.name, port.number)) continue;
-      const transport::HcaFilter::Entry* entry = filter.entry_for(hca.name, port.number);
+      const discovery::HcaFilter::Entry* entry = filter.entry_for(hca.name, port.number);
       named.push_back({hca.name, port.number, entry == nullptr ? -1 : entry->rail});
     }
   }
@@ -41,8 +41,8 @@ transport::RegistrationPaths allowed_paths(const Options& options) {
   return paths;
 }
 
-transport::DiscoveryOptions discovery_options(const Options& options, bool table_can_flush) {
-  transport::DiscoveryOptions discovery;
+discovery::DiscoveryOptions discovery_options(const Options& options, bool table_can_flush) {
+  discovery::DiscoveryOptions discovery;
   discovery.hcas = options.hcas;
   discovery.query_port_speed = options.query_port_speed;
   const bool flushes = (table_can_flush || options.force_flush) && !options.flush_disable;
@@ -75,7 +75,7 @@ topology::DecisionOptions decision_options(const Options& options,
   return decision;
 }
 
-std::vector<topology::VerbsPort> verbs_ports(const transport::Discovery& discovery,
+std::vector<topology::VerbsPort> verbs_ports(const discovery::Discovery& discovery,
                                              const transport::RegistrationPaths& allowed) {
   std::vector<topology::VerbsPort> ports;
   for (const transport::Device& device : discovery.devices) {

@@ -6,10 +6,10 @@
 #include <vector>
 
 #include "plugin/config/options.h"
+#include "plugin/discovery/discovery.h"
 #include "topology/live/rail_decision.h"
 #include "topology/live/read_machine.h"
 #include "topology/live/verbs_ports.h"
-#include "transport/device/hca.h"
 
 namespace gdr::config {
 
@@ -19,7 +19,7 @@ transport::RegistrationPaths allowed_paths(const Options& options);
 
 // table_can_flush: NCCL can be asked to flush after each receive, from v9 of its table on. Data
 // Direct needs that, or that NCCL does it anyway.
-transport::DiscoveryOptions discovery_options(const Options& options, bool table_can_flush);
+discovery::DiscoveryOptions discovery_options(const Options& options, bool table_can_flush);
 
 // Returns what counts as a GPU: those of NVIDIA and AMD and, in builds with tests, display
 // controllers of the PCI vendor that GDR_TEST_GPU_VENDOR names, for machines without GPUs.
@@ -34,7 +34,7 @@ topology::DecisionOptions decision_options(const Options& options,
 
 // Returns the discovered ports: discovery.devices first, in their order, then the inactive ports.
 // `allowed` decides VerbsPort::gpudirect.
-std::vector<topology::VerbsPort> verbs_ports(const transport::Discovery& discovery,
+std::vector<topology::VerbsPort> verbs_ports(const discovery::Discovery& discovery,
                                              const transport::RegistrationPaths& allowed);
 
 }  // namespace gdr::config

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "plugin/discovery/discovery.h"
 #include "transport/transport.h"
 
 namespace gdr::transport {
@@ -29,7 +30,8 @@ TransportOptions loopback_options() {
 
 std::unique_ptr<Transport> make_transport() {
   auto api = verbs::Api::load().value();
-  return Transport::create(discover_devices(api, {}).value().devices, loopback_options()).value();
+  return Transport::create(discovery::discover_devices(api, {}).value().devices, loopback_options())
+      .value();
 }
 
 // A connection to the port of a handle, which the peer may drop at any time.

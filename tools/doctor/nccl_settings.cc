@@ -13,8 +13,8 @@
 
 #include "plugin/config/socket_interface.h"
 #include "plugin/config/values.h"
+#include "plugin/discovery/hca_filter.h"
 #include "tools/doctor/facts/host.h"
-#include "transport/device/hca_filter.h"
 
 namespace gdr::tools::doctor {
 namespace {
@@ -92,7 +92,7 @@ std::string set_text(const Host& host, const std::string& name, const std::strin
 std::string correct_text(const Host& host, const std::string& name) {
   const std::string value = nccl_setting(host, name).value_or("");
   std::string list;
-  if (name == "NCCL_IB_HCA") list = readable<transport::HcaFilter>(value);
+  if (name == "NCCL_IB_HCA") list = readable<discovery::HcaFilter>(value);
   if (name == "NCCL_SOCKET_IFNAME") list = readable<config::InterfaceFilter>(value);
   if (!list.empty() && list != "^" && list != value) return set_text(host, name, list);
   return name == "NCCL_IB_HCA" && list == "^" && value.find(':') != value.npos

@@ -4,24 +4,24 @@
 #include <utility>
 
 #include "plugin/config/values.h"
+#include "plugin/discovery/discovery.h"
 #include "tools/inspection/rdma_devices.h"
 #include "tools/inspection/restriction.h"
 #include "tools/inspection/text_table.h"
 #include "topology/live/verbs_ports.h"
 #include "topology/sources/sysfs_files.h"
-#include "transport/device/hca_filter.h"
 
 namespace gdr::tools::topo {
 namespace {
 
+using discovery::SkippedPort;
 using topology::Machine;
-using transport::SkippedPort;
 
 // Whether the list accepts a port, by the HCA's name and the port's number.
 using Accepts = std::function<bool(const std::string&, int)>;
 
 Accepts accepted_by(const Machine& machine, const InspectSettings& settings, Findings* findings) {
-  const transport::HcaFilter& filter = settings.options.hcas;
+  const discovery::HcaFilter& filter = settings.options.hcas;
   std::set<std::string> nameless;
   for (const topology::Hca& hca : machine.hcas) {
     const bool all = std::all_of(hca.ports.begin(), hca.ports.end(), [&](const auto& port) {
@@ -51,7 +51,7 @@ RdmaKind kind_of(const std::filesystem::path& sysfs_root, const topology::Hca& h
 // Removes the ports that the plugin cannot use, as sysfs or the PCI IDs show them, and returns
 // them.
 std::vector<SkippedPort> remove_unsupported(const std::filesystem::path& sysfs_root,
-                                            const transport::HcaFilter& filter, Machine* machine) {
+                                            const discovery::HcaFilter& filter, Machine* machine) {
   std::vector<SkippedPort> removed;
   topology::keep_accepted(machine, [&](const topology::Hca& hca, int port) {
     const RdmaKind kind = kind_of(sysfs_root, hca, port);
@@ -75,7 +75,7 @@ std::vector<SkippedPort> remove_unused(const std::filesystem::path& sysfs_root,
   topology::keep_accepted(machine, [&](const topology::Hca& hca, int port) {
     if (accepts(hca.name, port)) return true;
     removed.push_back({FindingKind::kHcaExcluded, hca.name + ":" + std::to_string(port),
-                       transport::HcaFilter::kExcluded});
+                       discovery::HcaFilter::kExcluded});
     return false;
   });
   for (SkippedPort& one : remove_unsupported(sysfs_root, settings.options.hcas, machine)) {
@@ -91,7 +91,7 @@ bool has_excluded(const std::vector<SkippedPort>& skipped) {
 }
 
 void add_list_findings(const Machine& all, const InspectSettings& settings, Findings* findings) {
-  transport::HcaFilter::Ports ports;
+  discovery::HcaFilter::Ports ports;
   for (const topology::Hca& hca : all.hcas) {
     if (!hca.named) return;
     for (const topology::Port& port : hca.ports) ports.emplace_back(hca.name, port.number);

@@ -27,13 +27,13 @@ using topology::Machine;
 struct LiveMachine {
   topology::Machine machine;
   topology::Machine all;  // with the ports that NCCL_IB_HCA excludes, too, by the names of verbs
-  std::vector<transport::SkippedPort> not_offered;  // as Inspection::not_offered
+  std::vector<discovery::SkippedPort> not_offered;  // as Inspection::not_offered
 };
 
 // Returns what discovery skipped, but for ports that are only not active: they are HCAs' ports like
 // the others, and shown as down.
-std::vector<transport::SkippedPort> not_offered(transport::Discovery discovery) {
-  std::erase_if(discovery.skipped, [](const transport::SkippedPort& one) {
+std::vector<discovery::SkippedPort> not_offered(discovery::Discovery discovery) {
+  std::erase_if(discovery.skipped, [](const discovery::SkippedPort& one) {
     return one.kind == FindingKind::kPortDown;
   });
   return std::move(discovery.skipped);
@@ -44,8 +44,8 @@ std::vector<transport::SkippedPort> not_offered(transport::Discovery discovery) 
 Machine with_all_ports(Machine machine, const std::shared_ptr<const verbs::Api>& verbs,
                        config::Options options) {
   options.hcas = {};
-  Result<transport::Discovery> found =
-      transport::discover_devices(verbs, config::discovery_options(options, true));
+  Result<discovery::Discovery> found =
+      discovery::discover_devices(verbs, config::discovery_options(options, true));
   if (found) {
     topology::replace_hcas(&machine, config::verbs_ports(*found, config::allowed_paths(options)));
   }
@@ -57,10 +57,10 @@ LiveMachine read_live(const InspectSettings& settings, Findings* findings) {
   Machine machine = topology::read_machine(config::read_options(options), findings);
   (void)topology::add_gpu_links(&machine, topology::LoadNvml::kYes);
   Result<std::shared_ptr<const verbs::Api>> verbs = verbs::Api::load(options.verbs_library);
-  Result<transport::Discovery> found =
-      verbs ? transport::discover_devices(
+  Result<discovery::Discovery> found =
+      verbs ? discovery::discover_devices(
                   *verbs, config::discovery_options(options, /*table_can_flush=*/true))
-            : Result<transport::Discovery>(forward_error(verbs));
+            : Result<discovery::Discovery>(forward_error(verbs));
   if (!found) {
     findings->push_back({FindingKind::kSysfsAlone, Severity::kInfo, "",
                          "HCAs are those of sysfs: " + found.error().text, ""});

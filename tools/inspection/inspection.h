@@ -12,8 +12,8 @@
 #include "base/result.h"
 #include "plugin/config/environment.h"
 #include "plugin/config/nccl_conf.h"
+#include "plugin/discovery/discovery.h"
 #include "tools/prediction/prediction.h"
-#include "transport/device/hca_filter.h"
 
 namespace gdr::tools::topo {
 
@@ -88,7 +88,7 @@ struct InspectOptions {
 struct Inspection {
   topology::PredictedRails decision;  // with all findings
   // The ports that the verbs library or the file lists and that are not in `decision`.
-  std::vector<transport::SkippedPort> not_offered = {};
+  std::vector<discovery::SkippedPort> not_offered = {};
   // The sysfs that shows the machine: /sys, or that of a gathered folder; empty for a file.
   std::filesystem::path sysfs_root = {};
   // The decision without NCCL_IB_HCA and the rail map, where some GPU loses by them (see

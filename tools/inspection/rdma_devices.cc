@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "plugin/discovery/discovery.h"
 #include "tools/inspection/text_table.h"
-#include "transport/device/port.h"
 
 namespace gdr::tools::topo {
 namespace {
@@ -52,7 +52,7 @@ uint8_t link_layer_of(const std::string& text) {
 }  // namespace
 
 std::string unsupported_reason(const RdmaKind& kind, bool named) {
-  return transport::exclusion_reason(transport_of(kind.node_type), link_layer_of(kind.link_layer),
+  return discovery::exclusion_reason(transport_of(kind.node_type), link_layer_of(kind.link_layer),
                                      named);
 }
 

@@ -26,7 +26,7 @@ struct RdmaKind {
 // nor RoCE; else an unknown one.
 RdmaKind kind_by_ids(const topology::PciIds& ids);
 
-// Why the plugin cannot use a port of this kind, as transport::exclusion_reason() has it; `named`:
+// Why the plugin cannot use a port of this kind, as discovery::exclusion_reason() has it; `named`:
 // in NCCL_IB_HCA. "" for a port that it can use.
 std::string unsupported_reason(const RdmaKind& kind, bool named);
 

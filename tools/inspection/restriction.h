@@ -9,6 +9,7 @@
 
 #include "base/finding.h"
 #include "plugin/config/options.h"
+#include "plugin/discovery/discovery.h"
 #include "tools/inspection/inspect_settings.h"
 #include "tools/inspection/inspection.h"
 
@@ -43,13 +44,13 @@ void decide_unrestricted(const topology::Machine& all, const config::Options& se
 // cannot use; from `all`, which is the same machine, only what it cannot use if no list names it.
 // Returns what `machine` lost. NCCL_IB_HCA names HCAs as verbs does: those without such a name are
 // accepted, with a note. `sysfs_root` is "" for a file, in which PCI IDs show what cannot be used.
-std::vector<transport::SkippedPort> remove_unused(const std::filesystem::path& sysfs_root,
+std::vector<discovery::SkippedPort> remove_unused(const std::filesystem::path& sysfs_root,
                                                   const InspectSettings& settings,
                                                   topology::Machine* machine,
                                                   topology::Machine* all, Findings* findings);
 
 // Whether some port is left out by the list.
-bool has_excluded(const std::vector<transport::SkippedPort>& skipped);
+bool has_excluded(const std::vector<discovery::SkippedPort>& skipped);
 
 // Adds what the list does on the machine that may not be meant, as HcaFilter::findings_on() has it.
 void add_list_findings(const topology::Machine& all, const InspectSettings& settings,

@@ -249,7 +249,7 @@ Json excluded_json(const Machine& machine, const ExcludedPort& other) {
       {"hca", other.port.hca}, {"port", port_label(machine, other.port)}, {"reason", other.reason}};
 }
 
-Json skipped_json(const transport::SkippedPort& one) {
+Json skipped_json(const discovery::SkippedPort& one) {
   return {{"kind", id_of(one.kind)}, {"port", text_or_null(one.port)}, {"reason", one.reason}};
 }
 
@@ -340,7 +340,7 @@ Json nccl_json(const RailDecision& decision) {
 }  // namespace
 
 std::string json_text(const RailDecision& decision,
-                      const std::vector<transport::SkippedPort>& not_offered) {
+                      const std::vector<discovery::SkippedPort>& not_offered) {
   const Machine& machine = decision.machine;
   const RailPlan& plan = decision.plan;
   Json root;

@@ -119,14 +119,14 @@ std::string rails_text(const RailDecision& decision, const std::string& map) {
 }
 
 std::string excluded_text(const RailDecision& decision,
-                          const std::vector<transport::SkippedPort>& not_offered) {
+                          const std::vector<discovery::SkippedPort>& not_offered) {
   if (decision.plan.excluded.empty() && not_offered.empty()) return "";
   std::vector<TextRow> rows;
   for (const ExcludedPort& one : decision.plan.excluded) {
     rows.push_back({port_label(decision.machine, one.port), one.reason});
   }
   std::string text = "\nExcluded ports\n" + aligned(rows, kIndent);
-  for (const transport::SkippedPort& one : not_offered) {
+  for (const discovery::SkippedPort& one : not_offered) {
     text += kIndent + clean_text(to_string(one)) + "\n";
   }
   return text;
@@ -245,7 +245,7 @@ std::string source_text(const Machine& machine) {
 }  // namespace
 
 std::string matrix_text(const RailDecision& decision,
-                        const std::vector<transport::SkippedPort>& not_offered,
+                        const std::vector<discovery::SkippedPort>& not_offered,
                         const std::string& map) {
   const std::string source = source_text(decision.machine);
   if (decision.machine.gpus.empty() && decision.machine.hcas.empty()) {

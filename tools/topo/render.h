@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "plugin/discovery/discovery.h"
 #include "tools/prediction/prediction.h"
-#include "transport/device/hca_filter.h"
 
 namespace gdr::tools::topo {
 
@@ -16,7 +16,7 @@ namespace gdr::tools::topo {
 // `not_offered` has ports that are not in the decision, each with its reason; they follow the
 // excluded ports. `map` is the setting with the map that the rails are by; "" for none.
 std::string matrix_text(const topology::PredictedRails& decision,
-                        const std::vector<transport::SkippedPort>& not_offered = {},
+                        const std::vector<discovery::SkippedPort>& not_offered = {},
                         const std::string& map = "");
 
 // The number of the JSON's form. It grows where a key is removed, renamed or changes its meaning or
@@ -25,6 +25,6 @@ inline constexpr int kJsonSchemaVersion = 2;
 
 // One JSON object, of the form that docs/topo.md describes. It is an interface.
 std::string json_text(const topology::PredictedRails& decision,
-                      const std::vector<transport::SkippedPort>& not_offered = {});
+                      const std::vector<discovery::SkippedPort>& not_offered = {});
 
 }  // namespace gdr::tools::topo

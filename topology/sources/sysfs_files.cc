@@ -160,4 +160,12 @@ double gt_per_s(const std::string& text) {
   return error == std::errc() && value > 0 && value < 1000 ? value : 0;
 }
 
+int rate_mbps(std::string_view text) {
+  double gbps = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), gbps);
+  const std::string_view unit = text.substr(static_cast<size_t>(end - text.data()));
+  const bool sound = error == std::errc() && gbps > 0 && gbps < 1e6;
+  return sound && unit.starts_with(" Gb/sec") ? static_cast<int>(gbps * 1000 + 0.5) : 0;
+}
+
 }  // namespace gdr::topology

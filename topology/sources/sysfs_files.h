@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "topology/builder.h"
@@ -55,5 +56,8 @@ void add_switch_peers(Machine* machine, const std::filesystem::path& sysfs_root)
 
 // Parses the speed of a link: "16.0 GT/s PCIe" gives 16. Returns 0 where there is no number.
 double gt_per_s(const std::string& text);
+
+// Parses the text of ports/N/rate, such as "2.5 Gb/sec (1X SDR)", into Mb/s; 0 for any other text.
+int rate_mbps(std::string_view text);
 
 }  // namespace gdr::topology

@@ -67,14 +67,6 @@ int number_of(const std::string& text) {
   return error == std::errc() && stop == text.data() + text.size() && value > 0 ? value : 0;
 }
 
-// Parses "100 Gb/sec (4X EDR)" or "2.5 Gb/sec (1X SDR)" into Mb/s.
-int rate_mbps(const std::string& text) {
-  double gbps = 0;
-  auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), gbps);
-  (void)stop;
-  return error == std::errc() && gbps > 0 && gbps < 1e6 ? static_cast<int>(gbps * 1000 + 0.5) : 0;
-}
-
 Port read_port(const fs::path& folder, int number) {
   Port port;
   port.number = number;

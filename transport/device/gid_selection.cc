@@ -198,22 +198,4 @@ std::optional<int> find_gid(const Device& device, const GidEntry& former) {
   return found;
 }
 
-Findings same_gids(const std::vector<std::pair<std::string, Gid>>& ports) {
-  std::map<Gid, std::pair<int, std::string>> by_gid;  // how many, and "mlx5_0:1, mlx5_1:1"
-  for (const auto& [label, gid] : ports) {
-    auto& [count, labels] = by_gid[gid];
-    labels += (++count == 1 ? "" : ", ") + label;
-  }
-  Findings findings;
-  for (const auto& [gid, same] : by_gid) {
-    if (same.first == 1) continue;
-    findings.push_back({FindingKind::kSameGid, Severity::kWarning, same.second,
-                        "the ports have one GID, " + to_string(gid) +
-                            ": the network may deliver packets for one port to another",
-                        "give each port an address of its own, without a bond over both, or leave "
-                        "out all but one by NCCL_IB_HCA"});
-  }
-  return findings;
-}
-
 }  // namespace gdr::transport

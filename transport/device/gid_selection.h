@@ -83,10 +83,6 @@ std::optional<int> find_gid(const Device& device, const GidEntry& former);
 // net_ib, connect.cc (ncclIbExtractFlid). Meaningless for GIDs of RoCE.
 uint16_t flid_of(const Gid& gid);
 
-// Returns a warning for each GID that several RoCE ports have, which are given by their labels: two
-// ports of a machine cannot share an address, as those of a bond over two HCAs do.
-Findings same_gids(const std::vector<std::pair<std::string, Gid>>& ports);
-
 // Whether the GID is IPv4-mapped, ::ffff:a.b.c.d: the form of a RoCE GID of an IPv4 address.
 bool is_ipv4_mapped(const Gid& gid);
 int family_of(const Gid& gid);  // AF_INET, for IPv4-mapped ones, or AF_INET6

@@ -9,63 +9,10 @@
 namespace gdr::transport {
 namespace {
 
-constexpr char kLoadDriver[] =
-    "load the HCA's driver and ib_uverbs; to try without hardware: nccl-gdr with-softhca COMMAND";
 // Of a container without the device file, or a user without the right to open it.
 constexpr char kPassDevices[] =
     ". Fix: pass /dev/infiniband into the container (docker run --device /dev/infiniband), and let "
     "the job's user read and write its files";
-
-Finding unknown_speed(const std::string& port) {
-  return {FindingKind::kPortSpeed, Severity::kWarning, port,
-          "the speed of the port is unknown; NCCL is given " +
-              std::to_string(kAssumedSpeedMbps / 1000) + " Gb/s and may use too few channels",
-          "update rdma-core, or set the NIC's speed in a file for NCCL_TOPO_FILE"};
-}
-
-void add_port(Device device, const std::string& label, const DiscoveryOptions& options,
-              Discovery* discovery) {
-  const HcaContext& hca = *device.hca;
-  Result<PortState> state = query_port_state(hca.api(), hca.context(), device.port);
-  if (!state) {
-    discovery->skipped.push_back(
-        {FindingKind::kHcaFailed, label, "cannot be queried: " + state.error().text});
-    return;
-  }
-  const bool named = options.hcas.entry_for(hca.name(), device.port) != nullptr;
-  if (const std::string reason =
-          exclusion_reason(hca.context()->device->transport_type, state->link_layer, named);
-      !reason.empty()) {
-    discovery->skipped.push_back({FindingKind::kHcaUnsupported, label, reason});
-    return;
-  }
-  device.state = *state;
-  device.speed_mbps =
-      port_speed_mbps(hca.api(), hca.context(), device.port, options.query_port_speed);
-  if (!state->active) {
-    discovery->skipped.push_back({FindingKind::kPortDown, label, "is not ACTIVE"});
-    discovery->inactive.push_back(std::move(device));
-    return;
-  }
-  if (device.speed_mbps == 0) discovery->findings.push_back(unknown_speed(label));
-  discovery->devices.push_back(std::move(device));
-}
-
-void add_ports(const std::shared_ptr<HcaContext>& hca, const DiscoveryOptions& options,
-               Discovery* discovery) {
-  for (int port = 1; port <= hca->port_count(); ++port) {
-    std::string label = hca->name() + ":" + std::to_string(port);
-    if (options.hcas.accepts(hca->name(), port)) {
-      add_port(Device{.hca = hca, .port = port, .state = {}}, label, options, discovery);
-    } else {
-      discovery->skipped.push_back({FindingKind::kHcaExcluded, label, HcaFilter::kExcluded});
-    }
-  }
-}
-
-void add_names(const std::string& hca, int port_count, HcaFilter::Ports* ports) {
-  for (int port = 1; port <= port_count; ++port) ports->emplace_back(hca, port);
-}
 
 }  // namespace
 
@@ -127,49 +74,6 @@ std::string to_string(const Device& device) {
 
 RegistrationPaths gdr_support(const HcaContext& hca, const RegistrationPaths& allowed) {
   return allowed & RegistrationPaths{hca.supports_dmabuf(), is_present(hca.peermem())};
-}
-
-std::string no_device_text(const std::vector<SkippedPort>& skipped) {
-  TextAndFix all{"no usable RDMA device", ""};
-  for (const SkippedPort& one : skipped) {
-    const TextAndFix parts = split_fix("; " + to_string(one));
-    all.text += parts.text;
-    if (!parts.fix.empty()) all.fix = parts.fix;
-  }
-  if (skipped.empty()) all = {all.text + ": the verbs library lists none", kLoadDriver};
-  all.text += ". NCCL continues with another transport unless NCCL_NET=GDR";
-  return to_string(all);
-}
-
-Result<Discovery> discover_devices(const std::shared_ptr<const verbs::Api>& api,
-                                   const DiscoveryOptions& options) {
-  int count = 0;
-  const verbs::UniqueDeviceList list(api->get_device_list(&count), {api.get()});
-  if (list == nullptr && errno == ENOSYS) {
-    return fail(Code::kSystem,
-                std::string("no RDMA device: the kernel has no RDMA support loaded "
-                            "(/sys/class/infiniband_verbs is missing). Fix: ") +
-                    kLoadDriver,
-                ENOSYS);
-  }
-  if (list == nullptr) {
-    return fail_errno(Code::kSystem, "listing RDMA devices failed", errno);
-  }
-  Discovery discovery;
-  HcaFilter::Ports ports;
-  for (ibv_device* device : std::span(list.get(), static_cast<size_t>(count))) {
-    Result<std::shared_ptr<HcaContext>> hca = HcaContext::open(api, device, options.data_direct);
-    if (!hca) {
-      discovery.skipped.push_back({FindingKind::kHcaFailed, "", hca.error().text});
-      add_names(api->get_device_name(device), 255, &ports);  // any may exist
-      continue;
-    }
-    add_names((*hca)->name(), (*hca)->port_count(), &ports);
-    add_ports(*hca, options, &discovery);
-  }
-  const Findings of_list = options.hcas.findings_on(ports);
-  discovery.findings.insert(discovery.findings.end(), of_list.begin(), of_list.end());
-  return discovery;
 }
 
 }  // namespace gdr::transport

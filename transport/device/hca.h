@@ -1,4 +1,4 @@
-// HCAs and their ports: opening, and the discovery of the ports that the plugin may use.
+// HCAs and their ports.
 #pragma once
 
 #include <atomic>
@@ -9,7 +9,6 @@
 #include "base/finding.h"
 #include "base/result.h"
 #include "drivers/verbs/handles.h"
-#include "transport/device/hca_filter.h"
 #include "transport/device/port.h"
 #include "transport/device/registration_cache.h"
 #include "transport/device/registration_paths.h"
@@ -84,32 +83,7 @@ struct Device {
   int speed_mbps = 0;  // at discovery (port_speed_mbps()); 0: unknown
 };
 
-// What the user asked of the discovery; the variable that sets each field is named.
-struct DiscoveryOptions {
-  HcaFilter hcas;                // NCCL_IB_HCA
-  bool query_port_speed = true;  // NCCL_IB_QUERY_PORT_SPEED
-  // NCCL_IB_DATA_DIRECT, and NCCL flushes on every GPU: it is used where an HCA has it.
-  bool data_direct = false;
-};
-
 // "mlx5_0:1".
 std::string to_string(const Device& device);
-
-// What discover_devices() found.
-struct Discovery {
-  std::vector<Device> devices;   // active ports that the filter accepts, as the library lists them
-  std::vector<Device> inactive;  // ports that it accepts, but that are not active
-  std::vector<SkippedPort> skipped;  // each other port
-  Findings findings;                 // about `devices`, and entries of the filter without a port
-};
-
-// The text of the error where no port is left to offer: why each is not, and what the user can do.
-std::string no_device_text(const std::vector<SkippedPort>& skipped);
-
-// Opens all HCAs of the machine and sorts their ports. An HCA that cannot be opened, or a port that
-// the transport cannot use (exclusion_reason()), is only listed in `skipped`; only a failure to
-// list the HCAs is an error.
-Result<Discovery> discover_devices(const std::shared_ptr<const verbs::Api>& api,
-                                   const DiscoveryOptions& options);
 
 }  // namespace gdr::transport

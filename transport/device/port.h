@@ -1,5 +1,4 @@
-// A port of an HCA: its kind, state and speed, and whether ports are active, as the last query
-// showed.
+// The state of an HCA's port, and whether ports are active, as the last query showed.
 #pragma once
 
 #include <infiniband/verbs.h>
@@ -9,7 +8,6 @@
 #include <map>
 #include <mutex>
 #include <string>
-#include <string_view>
 
 #include "base/result.h"
 #include "drivers/verbs/verbs_api.h"
@@ -35,32 +33,6 @@ struct PortState {
 
 // Queries port number `port`, which counts from 1. kSystem if the query fails.
 Result<PortState> query_port_state(const verbs::Api& api, ibv_context* context, int port);
-
-// Returns why the transport cannot use a port of this kind, and what can, to follow the port's name
-// in a log line: "is an iWARP device, ...". "" for a port that it can use: it needs reliable
-// connections (RC) between queue pairs that it connects itself, over InfiniBand or RoCE.
-//
-// Most iWARP devices connect only by the RDMA connection manager. But some have queue pairs that
-// connect as those of RoCE do: Alibaba's eRDMA in its compatible mode. Nothing in the verbs library
-// distinguishes them, so that the user does: a port with an Ethernet link is used if it is `named`
-// in NCCL_IB_HCA. NCCL's net_ib, which reads only the link layer, uses them all
-// (src/transport/net_ib).
-std::string exclusion_reason(ibv_transport_type transport, uint8_t link_layer, bool named);
-
-// What is reported to NCCL where a port's speed is unknown: NCCL assumes it, too, for a speed of 0
-// (src/graph/topo.cc).
-inline constexpr int kAssumedSpeedMbps = 10000;
-
-// Returns the port's speed in Mb/s; 0 if it is unknown. It is the one of ibv_query_port_speed, over
-// all bonded ports, where the library, the kernel and the driver have that; left out if
-// use_query_port_speed is false (NCCL_IB_QUERY_PORT_SPEED=0). Else it is the file ports/N/rate in
-// sysfs: ibv_port_attr has the same, but every speed above NDR as NDR, since active_speed has 8
-// bits (Linux drivers/infiniband/core/uverbs_cmd.c).
-int port_speed_mbps(const verbs::Api& api, ibv_context* context, int port,
-                    bool use_query_port_speed);
-
-// Parses the text of ports/N/rate, such as "2.5 Gb/sec (1X SDR)", into Mb/s; 0 for any other text.
-int rate_mbps(std::string_view text);
 
 // Whether the ports of an HCA are active. Each query is a command to the firmware, and all
 // connections of a process over a port want to know at the same time when it is down: they share

@@ -77,7 +77,7 @@ TEST(OfferedPorts, MoreThanNcclHasRoomFor_TheLastAreSkipped) {
   for (const topology::Hca& hca : decision.machine.hcas) {
     ports.push_back(active_ports({hca.name.c_str()})[0]);
   }
-  std::vector<transport::SkippedPort> skipped;
+  std::vector<discovery::SkippedPort> skipped;
   EXPECT_EQ(offered_ports(decision, ports, &skipped).size(), 128u);
   ASSERT_EQ(skipped.size(), 2u);
   EXPECT_THAT(to_string(skipped[0]), testing::HasSubstr("is beyond the 128 devices"));

@@ -28,9 +28,9 @@ std::map<std::string, std::string> fabric_exclusions(const RailDecision& decisio
 }
 
 // What the inspection says of a port that it left out; null for others.
-const transport::SkippedPort* left_out(const Host& host, const std::string& label) {
+const discovery::SkippedPort* left_out(const Host& host, const std::string& label) {
   if (!host.inspection.has_value()) return nullptr;
-  for (const transport::SkippedPort& one : host.inspection->not_offered) {
+  for (const discovery::SkippedPort& one : host.inspection->not_offered) {
     if (one.port == label) return &one;
   }
   return nullptr;
@@ -67,7 +67,7 @@ std::vector<FabricPort> fabric_ports(const Host& host) {
       } else if (reason != reasons.end()) {
         one.excluded = reason->second;
       } else {
-        const transport::SkippedPort* skipped = left_out(host, one.label);
+        const discovery::SkippedPort* skipped = left_out(host, one.label);
         if (skipped != nullptr || by_rails) {
           one.excluded = skipped != nullptr ? skipped->reason : "NCCL is not offered it";
         }

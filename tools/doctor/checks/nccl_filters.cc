@@ -17,8 +17,8 @@ namespace {
 
 // Every HCA and port of the machine, of sysfs or, where that has none, as with the software HCA, of
 // the topology.
-transport::HcaFilter::Ports all_ports(const Host& host) {
-  transport::HcaFilter::Ports ports;
+discovery::HcaFilter::Ports all_ports(const Host& host) {
+  discovery::HcaFilter::Ports ports;
   const std::string folder = "/sys/class/infiniband";
   for (const std::string& hca : host.names(folder)) {
     for (const std::string& port : host.names(fmt::format("{}/{}/ports", folder, hca))) {
@@ -29,7 +29,7 @@ transport::HcaFilter::Ports all_ports(const Host& host) {
   for (const topology::Hca& hca : machine_of(host).hcas) {
     for (const topology::Port& port : hca.ports) ports.emplace_back(hca.name, port.number);
   }
-  for (const transport::SkippedPort& one : host.inspection->not_offered) {
+  for (const discovery::SkippedPort& one : host.inspection->not_offered) {
     const size_t colon = one.port.rfind(':');
     if (one.port.empty()) continue;
     ports.emplace_back(one.port.substr(0, colon), std::atoi(one.port.c_str() + colon + 1));
@@ -37,7 +37,7 @@ transport::HcaFilter::Ports all_ports(const Host& host) {
   return ports;
 }
 
-std::string hcas_of(const transport::HcaFilter::Ports& ports) {
+std::string hcas_of(const discovery::HcaFilter::Ports& ports) {
   std::vector<std::string> names;
   for (const auto& [hca, unused] : ports) names.push_back(hca);
   names.erase(std::unique(names.begin(), names.end()), names.end());

@@ -8,7 +8,7 @@
 #include "tools/doctor/nccl_settings.h"
 #include "tools/doctor/topology.h"
 #include "topology/live/slow_links.h"
-#include "transport/device/port.h"
+#include "topology/sources/sysfs_files.h"
 
 namespace gdr::tools::doctor {
 namespace {
@@ -86,9 +86,9 @@ std::string degraded_infiniband(const RdmaPort& port) {
 
 // Without GPUs a slower port may be that of another network, so that it is only worth a look.
 Observation rate_beside_peers(const FabricPort& one, const std::vector<FabricPort>& ports) {
-  const int own = transport::rate_mbps(one.port->rate);
+  const int own = topology::rate_mbps(one.port->rate);
   for (const FabricPort& other : ports) {
-    const int rate = transport::rate_mbps(other.port->rate);
+    const int rate = topology::rate_mbps(other.port->rate);
     if (!other.port->is_active() || !is_peer_port(one, other) || rate <= own) continue;
     return warning(one.label,
                    fmt::format("the port runs at {}, {} of the same model at {}", one.port->rate,
@@ -106,7 +106,7 @@ Observation port_rate_seen(const Host& host, const FabricPort& one,
   }
   if (!one.port->is_active()) return ok(one.label, "not active: see port-state");
   // NCCL's rails are compared by the topology. Each device of software has the rate of no link.
-  if (transport::rate_mbps(one.port->rate) == 0) {
+  if (topology::rate_mbps(one.port->rate) == 0) {
     return unknown(one.label, "its rate is unknown", "mount /sys");
   }
   const std::string degraded = degraded_infiniband(*one.port);

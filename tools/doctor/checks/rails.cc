@@ -82,7 +82,7 @@ std::string rails_of_gpus(const RailDecision& decision) {
 // Names the HCAs where the plugin can use none of them. Which plugin NCCL loads is unknown here.
 bool add_unsupported(const Host& host, Findings* found) {
   std::map<std::string, std::vector<std::string>> ports;  // by the reason
-  for (const transport::SkippedPort& one : host.inspection->not_offered) {
+  for (const discovery::SkippedPort& one : host.inspection->not_offered) {
     if (one.kind == FindingKind::kHcaUnsupported) ports[one.reason].push_back(one.port);
   }
   for (const auto& [reason, labels] : ports) {
@@ -97,7 +97,7 @@ bool add_unsupported(const Host& host, Findings* found) {
 // without it are in no other finding.
 bool add_excluded(const Host& host, Findings* found) {
   std::vector<std::string> ports;
-  for (const transport::SkippedPort& one : host.inspection->not_offered) {
+  for (const discovery::SkippedPort& one : host.inspection->not_offered) {
     if (one.kind == FindingKind::kHcaExcluded) ports.push_back(one.port);
   }
   if (ports.empty()) return false;

@@ -10,6 +10,7 @@
 
 #include "base/finding.h"
 #include "plugin/config/load.h"
+#include "plugin/discovery/discovery.h"
 #include "tools/doctor/checks/checks.h"
 #include "tools/doctor/checks/fabric_ports.h"
 #include "tools/doctor/nccl_settings.h"
@@ -261,7 +262,7 @@ Observations run_roce_gids(const Host& host) {
   }
   if (preference.forced_index < 0) allow_unused_ports(host, ports, preference, &seen);
   add_mixed_families(host, ports, preference, &seen);
-  for (const Finding& one : transport::same_gids(gids)) seen.push_back(observation_of(one));
+  for (const Finding& one : discovery::same_gids(gids)) seen.push_back(observation_of(one));
   return seen;
 }
 

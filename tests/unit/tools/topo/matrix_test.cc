@@ -179,7 +179,7 @@ TEST(Matrix, GpuWithoutRail_HasTheReason) {
 }
 
 TEST(Matrix, PortsThatAreNotOffered_AreListedWithTheReasonAlsoWithoutRails) {
-  const std::vector<transport::SkippedPort> not_offered = {
+  const std::vector<discovery::SkippedPort> not_offered = {
       {FindingKind::kHcaUnsupported, "efa_0:1", "is an Elastic Fabric Adapter\x1b"},
       {FindingKind::kHcaUnsupported, "iw_0:1", "is an iWARP device"}};
   std::string text = matrix_text(scene_of(flat(1, 0)), not_offered);

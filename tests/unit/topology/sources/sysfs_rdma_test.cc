@@ -1,6 +1,7 @@
 #include "topology/sources/sysfs_rdma.h"
 
 #include "tests/unit/topology/sources/made_sysfs.h"
+#include "topology/sources/sysfs_files.h"
 
 namespace gdr::topology {
 namespace {
@@ -125,6 +126,15 @@ TEST_F(PciLocationOf, ParentThatIsAPath_IsNothing) {
     fs::path ibdev = virtual_hca("rxe0", parent);
     expect_none(ibdev);
     fs::remove(ibdev);
+  }
+}
+
+TEST(SysfsRate, Texts_AreMegabits) {
+  EXPECT_EQ(rate_mbps("800 Gb/sec (4X XDR)"), 800000);
+  EXPECT_EQ(rate_mbps("2.5 Gb/sec (1X SDR)"), 2500);
+  for (const char* text :
+       {"", "0 Gb/sec", "-5 Gb/sec", "10", "10 Mb/sec", "fast", "1e300 Gb/sec"}) {
+    EXPECT_EQ(rate_mbps(text), 0) << text;
   }
 }
 

@@ -23,13 +23,10 @@ struct DataDirectTest : testing::Test {
 
   DataDirectTest() { config.data_direct_path = "/devices/pci0008:00/0008:01:00.0"; }
 
-  Discovery discover(bool data_direct = true) {
-    return discover_devices(verbs.api(), {.hcas = {}, .data_direct = data_direct}).value();
+  std::shared_ptr<HcaContext> open_hca(bool data_direct = true) {
+    return HcaContext::open(verbs.api(), verbs.add_hca(config), data_direct).value();
   }
-  std::string path(bool data_direct = true) {
-    verbs.add_hca(config);
-    return discover(data_direct).devices.back().hca->data_direct_path();
-  }
+  std::string path(bool data_direct = true) { return open_hca(data_direct)->data_direct_path(); }
   // As path(), where the registration of mlx5 fails with that errno.
   template <int kErrno>
   std::string path_where_it_fails() {
@@ -53,20 +50,17 @@ struct DataDirectTest : testing::Test {
 };
 
 TEST_F(DataDirectTest, HcaHasIt_IsReportedByItsPathAndRegistersDmabufs) {
-  verbs.add_hca(config);
-  Discovery found = discover();
-  const HcaContext& hca = *found.devices.at(0).hca;
-  EXPECT_EQ(hca.data_direct_path(), "/sys/devices/pci0008:00/0008:01:00.0");
-  EXPECT_TRUE(found.findings.empty());
-  EXPECT_TRUE(register_dmabuf(hca));
+  const std::shared_ptr<HcaContext> hca = open_hca();
+  EXPECT_EQ(hca->data_direct_path(), "/sys/devices/pci0008:00/0008:01:00.0");
+  EXPECT_TRUE(log.warnings().empty());
+  EXPECT_TRUE(register_dmabuf(*hca));
   EXPECT_EQ(verbs.data_direct_mrs(), 1);
 }
 
 TEST_F(DataDirectTest, HostMemory_IsRegisteredWithout) {
-  verbs.add_hca(config);
-  Discovery found = discover();
+  const std::shared_ptr<HcaContext> hca = open_hca();
   char byte = 0;
-  auto& cache = found.devices.at(0).hca->registrations();
+  auto& cache = hca->registrations();
   Result<ibv_mr*> mr = cache.acquire({reinterpret_cast<uintptr_t>(&byte), 1}, PciOrdering::kStrict);
   ASSERT_TRUE(mr);
   EXPECT_EQ(verbs.data_direct_mrs(), 0);
@@ -104,23 +98,23 @@ TEST_F(DataDirectTest, CallOfTheProviderIsNotSupported_HasNoPath) {
 }
 
 TEST_F(DataDirectTest, Off_IsNotLookedFor) {
-  EXPECT_EQ(path(false), "");
-  EXPECT_TRUE(register_dmabuf(*discover(false).devices.at(0).hca));
+  const std::shared_ptr<HcaContext> hca = open_hca(false);
+  EXPECT_EQ(hca->data_direct_path(), "");
+  EXPECT_TRUE(register_dmabuf(*hca));
   EXPECT_EQ(verbs.data_direct_mrs(), 0);
 }
 
 TEST_F(DataDirectTest, RegistrationFails_GoesWithoutAndWarnsOnce) {
-  verbs.add_hca(config);
-  Discovery found = discover();
+  const std::shared_ptr<HcaContext> hca = open_hca();
   for (int i = 0; i < 2; ++i) {
     verbs.fail_call(Call::kRegDataDirectMr, EINVAL);
-    EXPECT_TRUE(register_dmabuf(*found.devices.at(0).hca));
+    EXPECT_TRUE(register_dmabuf(*hca));
   }
   EXPECT_EQ(verbs.data_direct_mrs(), 0);
   ASSERT_EQ(log.warnings().size(), 1u);
   EXPECT_NE(log.warnings()[0].find("mlx5_0: registering GPU memory with Data Direct failed"),
             std::string::npos);
-  EXPECT_TRUE(register_dmabuf(*found.devices.at(0).hca));
+  EXPECT_TRUE(register_dmabuf(*hca));
   EXPECT_EQ(verbs.data_direct_mrs(), 1);
 }
 

@@ -1,4 +1,4 @@
-#include "transport/device/hca_filter.h"
+#include "plugin/discovery/hca_filter.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <map>
 #include <random>
 
-namespace gdr::transport {
+namespace gdr::discovery {
 namespace {
 
 using ::testing::ElementsAre;
@@ -169,4 +169,4 @@ TEST(HcaFilter, FindingsOnAMachine_AreEntriesWithoutAPortAndNamesThatMatchOtherH
 }
 
 }  // namespace
-}  // namespace gdr::transport
+}  // namespace gdr::discovery

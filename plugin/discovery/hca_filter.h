@@ -9,18 +9,9 @@
 
 #include "base/finding.h"
 #include "base/result.h"
-#include "transport/device/name_list.h"
+#include "plugin/discovery/name_list.h"
 
-namespace gdr::transport {
-
-// A port that is not offered, or an HCA that cannot be opened.
-struct SkippedPort {
-  FindingKind kind;
-  std::string port;    // "mlx5_0:1"; "" for an HCA
-  std::string reason;  // "is excluded by NCCL_IB_HCA", behind the port's name
-  bool operator==(const SkippedPort&) const = default;
-};
-std::string to_string(const SkippedPort& skipped);  // "mlx5_0:1 is excluded by NCCL_IB_HCA"
+namespace gdr::discovery {
 
 // A list of HCAs in the grammar of name_list.h, `[^][=]entry(,entry)*`, in which an entry is
 // `name[:port[:rail[:plane]]]`. Examples:
@@ -73,4 +64,4 @@ class HcaFilter {
   NameList list_;
 };
 
-}  // namespace gdr::transport
+}  // namespace gdr::discovery

@@ -7,7 +7,7 @@
 
 #include "base/finding.h"
 
-namespace gdr::transport {
+namespace gdr::discovery {
 
 // A list `[^][=]entry(,entry)*` of entries `name[:fields]`. Two modifiers in front apply to all of
 // it:
@@ -47,4 +47,4 @@ struct NameList {
   std::string to_string() const;
 };
 
-}  // namespace gdr::transport
+}  // namespace gdr::discovery

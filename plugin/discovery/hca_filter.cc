@@ -1,10 +1,10 @@
-#include "transport/device/hca_filter.h"
+#include "plugin/discovery/hca_filter.h"
 
 #include <algorithm>
 #include <charconv>
 #include <utility>
 
-namespace gdr::transport {
+namespace gdr::discovery {
 namespace {
 
 constexpr int kMaxPort = 255;            // verbs counts ports in 8 bits
@@ -156,12 +156,8 @@ bool HcaFilter::names_in_full(std::string_view device, int port) const {
   });
 }
 
-std::string to_string(const SkippedPort& skipped) {
-  return skipped.port.empty() ? skipped.reason : skipped.port + " " + skipped.reason;
-}
-
 const HcaFilter::Entry* HcaFilter::entry_for(std::string_view device, int port) const {
   return list_.exclude ? nullptr : match(device, port);
 }
 
-}  // namespace gdr::transport
+}  // namespace gdr::discovery

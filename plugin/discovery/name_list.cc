@@ -1,8 +1,8 @@
-#include "transport/device/name_list.h"
+#include "plugin/discovery/name_list.h"
 
 #include <algorithm>
 
-namespace gdr::transport {
+namespace gdr::discovery {
 namespace {
 
 constexpr char kNoName[] =
@@ -92,4 +92,4 @@ std::string NameList::to_string() const {
   return text;
 }
 
-}  // namespace gdr::transport
+}  // namespace gdr::discovery
