@@ -39,10 +39,8 @@ Connector::Connector(HandshakeContext context, const sockaddr_storage& to,
       comm_(std::move(comm)),
       handshake_(*context_.handshakes, {[this] {
                                           channel_ = FrameChannel();
-                                          probe_ = FrameChannel();
                                           return std::shared_ptr<void>(std::move(comm_));
                                         },
-                                        [this] { return is_receiver_gone(); },
                                         [this](const HcaContext* hca) {
                                           return comm_ != nullptr && comm_->give_up_standby(hca);
                                         }}) {}
@@ -59,15 +57,6 @@ Result<std::unique_ptr<Connector>> Connector::create(HandshakeContext context,
   if (!comm) return forward_error(comm);
   return std::unique_ptr<Connector>(
       new Connector(std::move(context), *to, handle.secret, std::move(*comm)));
-}
-
-// Where the connection has ended, the next call would connect again. That is in vain where nobody
-// listens any more, as in plan_retry(); to find that out takes two calls.
-bool Connector::is_receiver_gone() {
-  const bool has_ended = !channel_.valid() || channel_.has_ended();
-  if (furthest_ == State::kConnecting || !has_ended) return false;
-  const Result<bool> connected = probe_.connect(to_, context_.options->bind_address);
-  return !connected && connected.error().sys_errno == ECONNREFUSED;
 }
 
 Result<std::unique_ptr<SendComm>> Connector::step() {

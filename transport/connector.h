@@ -44,7 +44,6 @@ class Connector {
   Result<bool> connect_queue_pairs();
   Result<bool> send_ready();
   tl::unexpected<Error> refuse(Error error);
-  bool is_receiver_gone();
   Status check_open() const;
   // Plans to connect again after that error, or returns it where that is of no use.
   Result<bool> plan_retry(Error error);
@@ -61,7 +60,6 @@ class Connector {
   std::string last_error_;    // that led to a retry
   std::string likely_cause_;  // of that, and the fix
   FrameChannel channel_;
-  FrameChannel probe_;  // of is_receiver_gone()
   std::unique_ptr<SendComm> comm_;
   bool direct_ = false;  // ReopenTarget::direct
   Handshake handshake_;  // destroyed first

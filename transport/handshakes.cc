@@ -12,8 +12,6 @@ namespace {
 // grace period after it was suspected is abandoned.
 constexpr std::chrono::minutes kAbandonedAfter{5};
 constexpr std::chrono::seconds kGraceOfSuspects{10};
-// Whether the peer of a handshake that is called is gone is found out by the call.
-constexpr std::chrono::seconds kNotCalled{2};
 
 }  // namespace
 
@@ -72,8 +70,8 @@ Result<std::unique_lock<std::recursive_mutex>> Handshake::begin_call(const char*
   std::unique_lock lock(mutex_);
   if (expired_) {
     return fail(Code::kInvalidUsage, "this handshake was given up, since " + std::string(call) +
-                                         "() was not called for minutes, or its peer was gone. "
-                                         "Fix: create the communicator anew");
+                                         "() was not called for minutes. Fix: create the "
+                                         "communicator anew");
   }
   const Clock::time_point called_at = now();
   if (!last_call_) progress_at_ = called_at;
@@ -106,12 +104,9 @@ void Handshake::expire_if_abandoned(Clock::time_point now,
                                     std::vector<std::shared_ptr<void>>* held) {
   std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock.owns_lock() || !last_call_ || expired_) return;
-  const Clock::duration pause = now - *last_call_;
-  if (pause < kNotCalled || !owner_.is_peer_gone()) {
-    if (pause < kAbandonedAfter) return;
-    if (!suspected_) suspected_ = now;
-    if (now - *suspected_ < kGraceOfSuspects) return;
-  }
+  if (now - *last_call_ < kAbandonedAfter) return;
+  if (!suspected_) suspected_ = now;
+  if (now - *suspected_ < kGraceOfSuspects) return;
   held->push_back(owner_.release());
   expired_ = true;
 }

@@ -48,9 +48,9 @@ class HandshakeRegistry {
 
   Clock::time_point now() const { return now_(); }
 
-  // Frees what those handshakes hold that NCCL has not called for minutes, or whose peer is gone.
-  // When NCCL aborts, it neither calls connect() again nor closes a listener that it still accepts
-  // on (src/transport/net.cc, recvProxyFree).
+  // Frees what those handshakes hold that NCCL has not called for minutes. When NCCL aborts, it
+  // neither calls connect() again nor closes a listener that it still accepts on
+  // (src/transport/net.cc, recvProxyFree).
   void free_abandoned();
   // Destroys the QP of a standby pair, on that HCA or on any, of a handshake that is under way;
   // kAwaited where one is in a call of another thread.
@@ -79,8 +79,6 @@ class Handshake {
   struct Owner {
     // Frees what the owner holds, and returns what may block to destroy.
     std::function<std::shared_ptr<void>()> release;
-    // Whether the peer is gone and cannot come back.
-    std::function<bool()> is_peer_gone;
     // Destroys the QP of a standby pair, as HandshakeRegistry::give_way(). Returns whether there
     // was one. It may run within a call of NCCL's in the same thread, which lacks something for a
     // comm that it makes.

@@ -13,16 +13,8 @@
 namespace gdr::transport {
 namespace {
 
-// How long a sender whose connection broke or ended, as by a proxy, may take to come back: about as
-// long as it tries. Whether its process is gone is asked meanwhile.
-constexpr std::chrono::seconds kReturnTimeout{60};
-
-constexpr char kProcessEnded[] =
-    ", and a connection to its process is refused. Likely cause: that process ended. Fix: look for "
-    "the reason in its log, or for the OOM killer in its host's dmesg";
-constexpr char kNobodyReturned[] =
-    ", and the sender did not come back. Likely cause: its process has failed or hangs, or a "
-    "firewall or proxy closes the connections between the hosts. Fix: look at its log, ";
+// How long a sender whose connection broke or ended, as by a proxy, may take to come back.
+constexpr std::chrono::seconds kReturnTimeout{10};
 
 wire::Secret make_secret() {
   const uint64_t bits[] = {random_bits(), random_bits()};
@@ -66,7 +58,6 @@ Listener::Listener(HandshakeContext context, RailChoice rails, ListeningSocket s
                                           socket_.fd.reset();
                                           return comm;
                                         },
-                                        [this] { return is_sender_gone(); },
                                         [this](const HcaContext* hca) {
                                           return comm_ != nullptr && comm_->give_up_standby(hca);
                                         }}) {}
@@ -142,7 +133,6 @@ void Listener::on_hello(Hello hello) {
     channel_ = std::move(hello.channel);
     if (replied_) queue_reply();
     broken_.reset();
-    asking_.stop();
     return;
   }
   std::erase_if(waiting_, [&](const Hello& other) { return other.sender.sequence_base == base; });
@@ -182,10 +172,14 @@ Result<bool> Listener::await_ready() {
   }
   const std::string who = "handshake with " + name_of(sender()) + ": ";
   if (!channel_.valid()) {
-    if (!is_return_overdue()) return false;
+    if (handshake_.now() - *broken_ < kReturnTimeout) return false;
     return fail(Code::kRemote,
-                who + "the connection broke or was closed" +
-                    (gone_ ? kProcessEnded : std::string(kNobodyReturned) + kAllowTcp));
+                who +
+                    "the connection broke or was closed, and the sender did not come back. "
+                    "Likely cause: its process has ended or hangs, or a firewall or proxy closes "
+                    "the connections between the hosts. Fix: look at its log, and for the OOM "
+                    "killer in its host's dmesg; " +
+                    kAllowTcp);
   }
   Result<bool> sent = channel_.flush();
   if (sent && !*sent) return false;
@@ -194,7 +188,7 @@ Result<bool> Listener::await_ready() {
   if (!frame && frame.error().code == Code::kRemote) {
     GDR_INFO(log::kNet, "%s%s; waiting for the sender to connect again", who.c_str(),
              frame.error().text.c_str());
-    note_broken();
+    broken_ = handshake_.now();
     channel_ = FrameChannel();
     return false;
   }
@@ -211,37 +205,10 @@ Result<bool> Listener::await_ready() {
   return fail(Code::kInternal, who + "the sender sent an unexpected frame");
 }
 
-// Only where nothing between the ends replaces addresses is a connection refused by the sender's
-// host (docs/adr/0003-kept-socket.md).
-void Listener::note_broken() {
-  if (broken_) return;
-  broken_ = handshake_.now();
-  const bool direct = sender().seen_from == fingerprint_of_host(channel_.peer());
-  process_ = reopen_target(comm_->connection().end(), channel_, direct);
-  asking_.begin(*broken_);
-}
-
-bool Listener::is_return_overdue() {
-  const Clock::time_point now = handshake_.now();
-  const bool asks = asking_.deadline() <= now;
-  if (asks && asking_.step(now) == Reopening::Answer::kRefused) gone_ = true;
-  return gone_ || now - *broken_ >= kReturnTimeout;
-}
-
-// While accept() is not called. A sender that has come back is not gone.
-bool Listener::is_sender_gone() {
-  if (comm_ == nullptr) return false;
-  if (channel_.valid() && channel_.has_ended()) note_broken();
-  (void)read_hellos();
-  return broken_ && is_return_overdue();
-}
-
 void Listener::end_answer() {
   comm_.reset();
   channel_ = FrameChannel();
   broken_.reset();
-  asking_.stop();
-  gone_ = false;
 }
 
 std::string Listener::text_of_stall(long long seconds) const {

@@ -10,7 +10,6 @@
 #include "base/process_fds.h"
 #include "transport/data/receive_comm.h"
 #include "transport/handshakes.h"
-#include "transport/link/reopening.h"
 #include "transport/pending_peers.h"
 #include "transport/wire/tcp.h"
 
@@ -49,9 +48,6 @@ class Listener {
   Status answer_next();
   void queue_reply();
   Result<bool> await_ready();
-  void note_broken();
-  bool is_return_overdue();
-  bool is_sender_gone();
   void end_answer();
   const wire::EndPoint& sender() const { return comm_->connection().peer(); }
   std::string text_of_stall(long long seconds) const;
@@ -69,11 +65,8 @@ class Listener {
   std::unique_ptr<ReceiveComm> comm_;        // of the sender that is being connected
   FrameChannel channel_;                     // to it; not valid once it was found broken
   std::optional<Clock::time_point> broken_;  // since when that is known
-  ReopenTarget process_;                     // its process, which asking_ then asks
-  Reopening asking_{process_};
-  bool gone_ = false;     // nobody listens there any more
-  bool replied_ = false;  // kReply is queued: comm_'s QPs are connected
-  bool direct_ = false;   // ReopenTarget::direct
+  bool replied_ = false;                     // kReply is queued: comm_'s QPs are connected
+  bool direct_ = false;                      // ReopenTarget::direct
 
   uint32_t generation_ = process_fds::generation();
   Handshake handshake_;  // destroyed first

@@ -13,7 +13,17 @@
 
 namespace gdr::transport {
 
-// An end that does not open the socket asks only where nothing but the peer's host answers.
+namespace {
+
+constexpr char kProbeFailed[] =
+    "the peer does not answer by RDMA either, after the handshake socket was lost: ";
+
+// How long the failure of a peer is held back while work of this end that needs no peer completes:
+// a flush takes microseconds, a copy milliseconds unless the GPU is busy with something else.
+constexpr std::chrono::seconds kLocalWork{3};
+
+// Where an end whose socket has ended reaches the peer's process. An end that does not open the
+// socket asks only where nothing but the peer's host answers. direct: ReopenTarget::direct.
 ReopenTarget reopen_target(const ConnectionEnd& end, const FrameChannel& channel, bool direct) {
   ReopenTarget target{.from = own_address(channel.fd()),
                       .own = wire::proof_of(end.sends, end.peer.secret, end.peer.sequence_base),
@@ -25,15 +35,6 @@ ReopenTarget reopen_target(const ConnectionEnd& end, const FrameChannel& channel
   if (target.to.ss_family != AF_UNSPEC) set_port(&target.to, end.peer.tcp_port);
   return target;
 }
-
-namespace {
-
-constexpr char kProbeFailed[] =
-    "the peer does not answer by RDMA either, after the handshake socket was lost: ";
-
-// How long the failure of a peer is held back while work of this end that needs no peer completes:
-// a flush takes microseconds, a copy milliseconds unless the GPU is busy with something else.
-constexpr std::chrono::seconds kLocalWork{3};
 
 // Why a failure that another rail could have survived ends the connection; "" for other failures.
 std::string no_failover_text(const ConnectionEnd& end, ibv_wc_status status) {

@@ -20,9 +20,6 @@ namespace gdr::transport {
 class ConnectionSetUp;
 struct RegistrationScope;
 
-// Where an end whose socket has ended reaches the peer's process. direct: ReopenTarget::direct.
-ReopenTarget reopen_target(const ConnectionEnd& end, const FrameChannel& channel, bool direct);
-
 // One end of a connection. A SendComm or a ReceiveComm owns it.
 class Connection {
  public:

@@ -82,13 +82,6 @@ struct ListenerBed {
   }
 };
 
-// One at which nobody listens.
-uint16_t reopen_port_of_nobody() {
-  wire::Handle handle{};
-  write_address(listen_tcp(loopback_address()).value().address, &handle);
-  return handle.tcp_port;
-}
-
 struct ListenerPeer : testing::Test, ListenerBed {};
 
 TEST_F(ListenerPeer, Handle_NamesAddressVersionAndSecret) {
@@ -173,7 +166,7 @@ TEST_F(ListenerPeer, ReplyIsLost_TheSendersSecondHelloContinuesTheSameComm) {
   }
 }
 
-TEST(ListenerWithoutItsSender, ConnectionBreaksOrEnds_IsAnErrorAfterAMinute) {
+TEST(ListenerWithoutItsSender, ConnectionBreaksOrEnds_IsAnErrorAfterTenSeconds) {
   for (const bool resets : {true, false}) {
     ListenerBed peer;
     FrameChannel channel = peer.say_hello();
@@ -181,61 +174,19 @@ TEST(ListenerWithoutItsSender, ConnectionBreaksOrEnds_IsAnErrorAfterAMinute) {
     if (resets) reset(channel);
     channel = FrameChannel();
     for (int i = 0; i < 100; ++i) ASSERT_EQ(peer.listener->accept().value(), nullptr);
-    peer.bed.skip(std::chrono::seconds(59));
+    peer.bed.skip(std::chrono::seconds(9));
     ASSERT_EQ(peer.listener->accept().value(), nullptr);
     peer.bed.skip(std::chrono::seconds(1));
     const Error found = peer.error();
     EXPECT_EQ(found.code, Code::kRemote);
-    EXPECT_TRUE(contains_all(found.text, {std::string("handshake with ") + peer.hello.host,
-                                          "broke or was closed, and the sender did not come back. ",
-                                          "Likely cause: its process", "Fix: look at its log"}))
+    EXPECT_TRUE(
+        contains_all(found.text, {std::string("handshake with ") + peer.hello.host,
+                                  "broke or was closed, and the sender did not come back. ",
+                                  "Likely cause: its process has ended", "Fix: look at its log"}))
         << found.text;
     peer.sender.reset();
     EXPECT_EQ(peer.bed.verbs.live().qps, 0);
     peer.expect_still_serving();
-  }
-}
-
-// At the port where the sender's process takes kReopen. Where something between the ends replaces
-// addresses, that may be what refuses.
-TEST(ListenerWithoutItsSender, ProcessIsGone_IsAnErrorWithinTwoSecondsIfItsHostRefuses) {
-  for (const auto& [direct, resets] : {std::pair(true, false), {true, true}, {false, false}}) {
-    TransportOptions options = test_options();
-    options.connection.qps_per_connection = 8;
-    ListenerBed peer(options, /*roce=*/true);
-    peer.hello.tcp_port = reopen_port_of_nobody();
-    peer.hello.seen_from = fingerprint_of_host(loopback_address()) + (direct ? 0 : 1);
-    FrameChannel channel = peer.say_hello();
-    peer.reply_on(channel);
-    if (resets) reset(channel);
-    channel = FrameChannel();
-    Result<std::unique_ptr<ReceiveComm>> comm = nullptr;
-    for (int i = 0; i < 200 && comm; ++i) {
-      if (i % 10 == 9) peer.bed.skip(std::chrono::milliseconds(100));
-      comm = peer.listener->accept();
-    }
-    ASSERT_EQ(comm.has_value(), !direct);
-    if (direct) EXPECT_TRUE(contains(comm.error().text, "process is refused. Likely cause: that"));
-  }
-}
-
-TEST_F(ListenerPeer, ConnectionEndsWhileAcceptIsNotCalled_TheSenderMayStillComeBack) {
-  for (bool returns : {true, false}) {
-    FrameChannel channel = say_hello();
-    reply_on(channel);
-    const int made = bed.verbs.live().qps;
-    channel = FrameChannel();
-    if (returns) channel = say_hello();
-    for (int round = 0; round < 5; ++round) {
-      EXPECT_EQ(bed.verbs.live().qps, made) << round;
-      bed.skip(std::chrono::seconds(16));
-      bed.handshakes.free_abandoned();
-    }
-    EXPECT_EQ(bed.verbs.live().qps, returns ? made : 1);
-    if (!returns) break;
-    reply_on(channel);
-    const auto comm = complete(channel);
-    renew_sender();
   }
 }
 
