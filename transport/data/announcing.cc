@@ -120,7 +120,7 @@ void SpreadReceives::announce_first_lost(const BufferRange& among) {
 }
 
 void SpreadReceives::finish_agreed() {
-  for (uint32_t pair : agreed_) recovery_.finish(pair, /*has_lost=*/false);
+  for (uint32_t pair : agreed_) recovery_.finish(pair);
   agreed_.clear();
 }
 

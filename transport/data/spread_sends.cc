@@ -337,7 +337,6 @@ void SpreadSends::agree(const PairNews& news) {
   if (!plausible) return connection_.fail(plausible.error().code, plausible.error().text);
   while (sent.acknowledged() < news.arrived) complete(sent.pop());
   pair.state = PairState::kDown;
-  const bool has_lost = !sent.empty();
   FailedWork failed;
   for (bool is_first = true; !sent.empty(); is_first = false) {
     SentChunk chunk = sent.pop();
@@ -348,7 +347,7 @@ void SpreadSends::agree(const PairNews& news) {
     return connection_.fail(Code::kRemote,
                             work_fails_text("a chunk", failed, recovery_.lost_pair(news.pair)));
   }
-  recovery_.finish(news.pair, has_lost);
+  recovery_.finish(news.pair);
 }
 
 void SpreadSends::send_again(Time now) {

@@ -7,14 +7,15 @@ namespace gdr::transport {
 namespace {
 
 // Pauses between the loss of a pair and its revival. A pair that is lost again soon waits twice as
-// long, so that a port that goes up and down does not cost a recovery each time.
+// long, so that a path that lets probes pass and no data, whose every return costs the time of an
+// HCA's retries, or a port that goes up and down, does not cost a recovery each time.
 constexpr std::chrono::seconds kFirstPause{1};
-constexpr std::chrono::seconds kLongestPause{60};
-// The sender's before the next return of a pair that has carried no data, although it had to: each
-// such return costs the time of an HCA's retries.
-constexpr std::chrono::seconds kLongestPauseInVain{1800};
-// A pair that was usable for so long begins with the first pause again.
-constexpr std::chrono::seconds kStableTime{60};
+constexpr std::chrono::seconds kLongestPause{600};
+// Between attempts after which no data was sent: those cost little.
+constexpr std::chrono::seconds kLongestPauseUnused{60};
+// A pair that was usable for so long begins with the first pause again: longer than the retries
+// with NCCL_IB_TIMEOUT=23.
+constexpr std::chrono::seconds kStableTime{300};
 
 // How many epochs have ended when an end is at a step.
 uint32_t ended_epochs(uint32_t step) { return (step + 1) / 2; }
@@ -70,26 +71,19 @@ std::optional<wire::PairStatement> read_statement(const wire::PairStatement& ent
   return wire::is_known(statement) ? std::optional(statement) : std::nullopt;
 }
 
-void PairReturn::on_taken_over(uint64_t arrived, bool has_lost) {
-  if (arrived > 0) {
-    returns_in_vain_ = 0;
-  } else if (has_lost) {
-    ++returns_in_vain_;
-  }
-}
-
 void PairReturn::on_down(Time now, bool was_usable) {
-  lengthen_pause(was_usable && now - ready_since_ >= kStableTime);
+  if (was_usable && now - ready_since_ >= kStableTime) pause_ = {};
+  lengthen_pause(was_usable ? kLongestPause : kLongestPauseUnused);
   paused_at_ = now;
   data_path_done_ = false;
 }
 
-void PairReturn::lengthen_pause(bool stable) {
-  pause_ = stable || pause_ < kFirstPause ? kFirstPause : std::min(2 * pause_, kLongestPause);
+void PairReturn::lengthen_pause(std::chrono::seconds longest) {
+  pause_ = std::max({kFirstPause, pause_, std::min(2 * pause_, longest)});
 }
 
 void PairReturn::on_failed(Time now) {
-  if (!urgent_) lengthen_pause(/*stable=*/false);
+  if (!urgent_) lengthen_pause(kLongestPauseUnused);
   on_put_off(now);
 }
 
@@ -100,11 +94,8 @@ void PairReturn::on_put_off(Time now) {
 
 // Where the other end is ready again, waiting would not spare a recovery, but perhaps data.
 PairReturn::Time PairReturn::at(bool peer_waits) const {
-  std::chrono::seconds pause{0};
-  if (!peer_waits) pause = urgent_ ? kFirstPause : pause_;
-  if (returns_in_vain_ == 0 || urgent_) return paused_at_ + pause;
-  const auto in_vain = kFirstPause * (1 << std::min(returns_in_vain_ - 1, 16));
-  return paused_at_ + std::max<std::chrono::seconds>(pause, std::min(in_vain, kLongestPauseInVain));
+  if (peer_waits) return paused_at_;
+  return paused_at_ + (urgent_ ? kFirstPause : pause_);
 }
 
 void PairAgreement::on_failure(PairCause cause, bool known) {

@@ -63,9 +63,6 @@ class PairReturn {
   void set_port_active(bool active) { port_active_ = active; }
   // No pair of the connection is usable: this one is tried again after the first pause each time.
   void set_urgent(bool urgent) { urgent_ = urgent; }
-  // Sender: the data path has taken over what was missing of the epoch in which `arrived` chunks
-  // arrived. has_lost: chunks that were posted on the pair have to be sent again.
-  void on_taken_over(uint64_t arrived, bool has_lost);
   // An attempt was in vain; the next one comes after a longer pause.
   void on_failed(Time now);
   // No attempt was made, as it would be in vain; it is considered again after the same pause.
@@ -82,7 +79,7 @@ class PairReturn {
   enum class Probe : uint8_t { kNone, kPosted, kDone };
 
   void on_down(Time now, bool was_usable);
-  void lengthen_pause(bool stable);
+  void lengthen_pause(std::chrono::seconds longest);
   Time at(bool peer_waits) const;
 
   bool data_path_done_ = false;
@@ -93,7 +90,6 @@ class PairReturn {
   Probe probe_ = Probe::kDone;
   bool peer_probed_ = true;
   std::chrono::seconds pause_{0};
-  int returns_in_vain_ = 0;  // sender: epochs in turn whose chunks were all lost
   Time paused_at_{};
   Time ready_since_{};
 };

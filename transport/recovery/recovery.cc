@@ -150,13 +150,11 @@ void Recovery::on_early_data(uint32_t index) {
   });
 }
 
-void Recovery::finish(uint32_t index, bool has_lost) {
+void Recovery::finish(uint32_t index) {
   report(state_, [&](RecoveryTime) {
     Pair& pair = state_.pairs[index];
     pair.known = Known::kFinished;
-    if (std::exchange(pair.missed, {})) return;
-    const uint64_t arrived = pair.agreement.peer().arrived;
-    if (state_.sends()) pair.agreement.returns().on_taken_over(arrived, has_lost);
+    pair.missed.reset();
   });
 }
 

@@ -146,9 +146,8 @@ class Recovery {
   // Returns the next news; nothing when there are none. Destroys QPs of lost pairs that cannot be
   // moved to ERROR: only here is it certain that the data path does not use them.
   std::optional<PairNews> next_news();
-  // The data path has done what kAgreed asks for. has_lost: at the sender, chunks have to be sent
-  // again.
-  void finish(uint32_t pair, bool has_lost);
+  // The data path has done what kAgreed asks for.
+  void finish(uint32_t pair);
   // Why a pair was lost, for a text. Until finish().
   RailLoss lost_pair(uint32_t pair) const;
 

@@ -179,7 +179,6 @@ void act_for_data_path(RecoveryState& state, RecoveryTime now) {
     if (now - *pair.lost_at < kTimeToTakeNews) continue;
     pair.missed = {PairNews::Kind::kAgreed, pair.index, pair.agreement.epoch(),
                    pair.agreement.peer().arrived};
-    pair.agreement.returns().on_taken_over(pair.missed->arrived, /*has_lost=*/false);
   }
   std::array<ibv_wc, 16> completions;  // the next tick takes what is left
   for (uint32_t rail = 0; rail < state.rails.size(); ++rail) {

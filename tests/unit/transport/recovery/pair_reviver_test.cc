@@ -313,7 +313,7 @@ TEST_F(RecoveryRevivalTest, EndOfTheSendQueueCannotBePosted_IsTriedAgainAndThePa
   bed.settle();
   EXPECT_EQ(sender.news().size(), 2u);
   bed.verbs.fail_call(fake_verbs::Call::kPostSend, ENOMEM);
-  sender.recovery->finish(1, {});
+  sender.recovery->finish(1);
   EXPECT_EQ(bed.verbs.failures_left(fake_verbs::Call::kPostSend), 0);
   bed.run();
   skip_a_second();

@@ -118,7 +118,7 @@ struct RecoveringEnd {
   void follow_news(size_t most = SIZE_MAX) {
     for (const PairNews& one : news(most)) {
       seen.push_back(one);
-      if (one.kind == PairNews::Kind::kAgreed) recovery->finish(one.pair, {});
+      if (one.kind == PairNews::Kind::kAgreed) recovery->finish(one.pair);
     }
   }
   bool has_seen(PairNews::Kind kind, uint32_t pair) const {
