@@ -139,11 +139,6 @@ void log_losses(RecoveryState& state, RecoveryTime now) {
   }
 }
 
-void log_lost_for_good(const RecoveryState& state, const Pair& pair) {
-  if (pair.logged == RecoveryState::Logged::kNothing) return;
-  state.hooks.rail_lost(describe_loss(state, pair));
-}
-
 // Once until the pair is used again: it is tried again and again. Where the peer's port is down,
 // its loss has been logged with that.
 void log_failed_return(RecoveryState& state, Pair& pair, const Error& reason, RecoveryTime now) {

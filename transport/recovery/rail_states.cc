@@ -61,12 +61,8 @@ void set_port(RecoveryState& state, uint32_t rail, bool active) {
   }
 }
 
-// The log has reported of a pair that was lost before that it is used again when it returns.
 void lose_for_good(RecoveryState& state, Pair& pair, const PairCause& cause) {
-  if (state.io.is_rail_missing(pair.index)) return;
-  const bool is_new = !(pair.agreement.cause() == cause);
-  pair.agreement.on_failure(cause, /*known=*/true);
-  if (is_new) log_lost_for_good(state, pair);
+  if (!state.io.is_rail_missing(pair.index)) pair.agreement.on_failure(cause, /*known=*/true);
 }
 
 bool is_usable_beside(const RecoveryState& state, uint32_t rail) {

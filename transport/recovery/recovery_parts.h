@@ -101,8 +101,6 @@ void on_own_failure(RecoveryState& state, const WorkId& id, ibv_wc_status status
 void note_loss(RecoveryState& state, RecoveryState::Pair& pair, RecoveryTime now);
 // Logs the losses that were noted, once the causes at both ends are known, or after a while.
 void log_losses(RecoveryState& state, RecoveryTime now);
-// A pair whose loss was logged does not return, although the log has announced that.
-void log_lost_for_good(const RecoveryState& state, const RecoveryState::Pair& pair);
 void log_failed_return(RecoveryState& state, RecoveryState::Pair& pair, const Error& reason,
                        RecoveryTime now);
 void log_return(RecoveryState& state, RecoveryState::Pair& pair);

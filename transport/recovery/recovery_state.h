@@ -40,8 +40,8 @@ struct PairNews {
 // recovery's mutex held.
 struct RecoveryHooks {
   std::function<void()> wake_watcher;  // on_tick() has to be called soon
-  // For each loss of a pair, once more where it turns out to be for good, and for each return: to
-  // be logged once for all connections that share the rail. port and peer: as in RailLoss.
+  // For each loss of a pair and for each return: to be logged once for all connections that share
+  // the rail. port and peer: as in RailLoss.
   std::function<void(const RailLoss& loss)> rail_lost;
   std::function<void(const std::string& port, const std::string& peer)> rail_returned;
   // Chunks on a rail were late by so much, again and again, so that it is avoided: to be logged

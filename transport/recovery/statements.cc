@@ -94,7 +94,6 @@ void take_statement(RecoveryState& state, const wire::PairStatement& statement, 
     return state.fail(Code::kInternal, "the peer states a pair that this connection does not have");
   }
   Pair& pair = state.pairs[statement.pair];
-  const bool could_return = pair.may_return();
   Status taken = pair.agreement.on_statement(statement, now);
   if (!taken) state.fail(taken.error().code, taken.error().text);
   // As in take_completion(): the peer's requests fail for it, too.
@@ -102,7 +101,6 @@ void take_statement(RecoveryState& state, const wire::PairStatement& statement, 
   if (pair.agreement.lost() && is_peers && state.is_port_down(pair)) {
     pair.agreement.on_failure({wire::PairReason::kPortDown}, /*known=*/true);
   }
-  if (could_return && !pair.may_return()) log_lost_for_good(state, pair);
 }
 
 // Only what is newer than what is known counts, so that reading it again does no harm.
