@@ -57,8 +57,7 @@ void log_loss(const RecoveryState& state, const Pair& pair) {
   GDR_TRACE(log::kNet, "%s: queue pair %u of %s failed: %s", state.link->description().c_str(),
             pair.index, state.io.port_text(pair.index).c_str(),
             to_string(pair.agreement.cause()).c_str());
-  const RailLoss loss = describe_loss(state, pair);
-  state.hooks.rail_lost(loss);
+  state.hooks.rail_lost(describe_loss(state, pair));
 }
 
 bool is_used(const RecoveryState& state, uint32_t rail) {
@@ -68,20 +67,11 @@ bool is_used(const RecoveryState& state, uint32_t rail) {
 }
 
 // What a pair that is not usable waits for.
-const char* awaited_text(const RecoveryState& state, const Pair& pair) {
-  constexpr const char* kTexts[] = {"",  // by PairPhase
-                                    "connected again at this end, no probe has come through yet",
-                                    "the ends have not agreed yet on what has arrived",
-                                    "the ends have not agreed yet on what has arrived",
-                                    "NCCL has not used it since",
-                                    "tried again from time to time",
-                                    "being connected again",
-                                    "not used again"};
-  const PairPhase phase = pair.phase();
-  const bool rests = phase == PairPhase::kResting || phase == PairPhase::kReviving;
-  if (rests && state.is_port_down(pair)) return "its port is down at this end";
-  const bool is_left = phase == PairPhase::kDraining && !pair.may_return();
-  return kTexts[static_cast<size_t>(is_left ? PairPhase::kGivenUp : phase)];
+const char* awaited_text(const Pair& pair) {
+  if (pair.agreement.lost() && !pair.agreement.recovered()) {
+    return "the ends have not agreed yet on what has arrived";
+  }
+  return pair.may_return() ? "tried again from time to time" : "not used again";
 }
 
 }  // namespace
@@ -121,8 +111,7 @@ RailLoss describe_loss(const RecoveryState& state, const Pair& pair) {
 void note_loss(RecoveryState& state, Pair& pair, RecoveryTime now) {
   pair.lost_at = now;
   if (pair.logged != RecoveryState::Logged::kNothing) {
-    const PairAgreement& lost = pair.agreement;
-    const std::string text = failed_return_text(lost.cause(), lost.peer().cause);
+    const std::string text = failed_return_text(describe_loss(state, pair));
     return log_failed_return(state, pair, {Code::kRemote, text}, now);
   }
   pair.unused_since = now;
@@ -169,7 +158,7 @@ std::string Recovery::state_text() const {
   for (const Pair& pair : state_.pairs) {
     if (pair.agreement.usable()) continue;
     text += (text.empty() ? ", lost: " : "; ") + state_.io.path_text(pair.index) + " (" +
-            cause_text(describe_loss(state_, pair)) + "), " + awaited_text(state_, pair);
+            cause_text(describe_loss(state_, pair)) + "), " + awaited_text(pair);
   }
   for (uint32_t rail = 0; rail < state_.rails.size(); ++rail) {
     if (!state_.rails[rail].port_down || !is_used(state_, rail)) continue;

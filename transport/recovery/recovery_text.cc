@@ -147,16 +147,12 @@ std::string to_string(const PairCause& cause) {
   }
 }
 
-std::string failed_return_text(const PairCause& cause, const PairCause& peers) {
-  const bool reported =
-      cause.reason == wire::PairReason::kPeer && peers.reason != wire::PairReason::kNone;
-  const PairCause& found = reported ? peers : cause;
-  const std::string text = (reported ? "the peer reports: " : "") + to_string(found);
-  return is_timeout(found) ? text + ". Fix: " + likely_cause(found).fix : text;
-}
-
 std::string cause_text(const RailLoss& loss) {
   return (is_peers(loss) ? host_of(loss.peer) + " reports: " : "") + to_string(origin(loss));
+}
+
+std::string failed_return_text(const RailLoss& loss) {
+  return cause_text(loss) + advice_text(origin(loss));
 }
 
 std::string lost_rail_text(const RailLoss& loss, int left_out) {

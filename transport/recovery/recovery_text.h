@@ -44,10 +44,9 @@ std::string cause_text(const RailLoss& loss);
 // returns. Likely cause: ... . Fix: look at ...".
 std::string lost_rail_text(const RailLoss& loss, int left_out = 0);
 
-// Why a pair that was connected again is not used, with the fix where it is known: "the probe of
-// 4096 bytes failed with RETRY_EXC_ERR. Fix: compare the MTU ...".
-// peers: where the other end has lost it, its cause.
-std::string failed_return_text(const PairCause& cause, const PairCause& peers);
+// Why a pair that was connected again is not used: "the probe of 4096 bytes failed with
+// RETRY_EXC_ERR. Likely cause: ... . Fix: compare the MTU ...".
+std::string failed_return_text(const RailLoss& loss);
 
 // Why a connection fails whose last pair is lost: the cause of each path, and the likely cause of
 // that which explains most. It names the ends, since the peer logs it, too. waited: for one to

