@@ -1,6 +1,6 @@
 // How an end of a connection creates its rails, with what gives way for them.
 #include <algorithm>
-#include <optional>
+#include <functional>
 #include <utility>
 
 #include "transport/data/connection_set_up.h"
@@ -8,19 +8,37 @@
 namespace gdr::transport {
 namespace {
 
-// Without standby pairs. The sender decides how many pairs there are, so that a receiver only has
-// no QP for those.
-PairPlan lean(PairPlan plan, bool sends) {
-  if (sends) std::erase_if(plan, [](const PairPlace& place) { return place.standby; });
-  for (PairPlace& place : plan) place.has_qp = place.has_qp && !place.standby;
-  return plan;
+// Leaves the standby pairs on the first rails without a QP. Returns whether any had one.
+bool drop_standby_up_to(size_t rail, PairPlan* plan) {
+  bool dropped = false;
+  for (PairPlace& place : *plan) {
+    if (!place.standby || place.rail > rail) continue;
+    dropped = std::exchange(place.has_qp, false) || dropped;
+  }
+  return dropped;
 }
 
 }  // namespace
 
 Result<RailTables> ConnectionSetUp::add_rails(const EndRails& rails, const PairPlan& plan,
-                                              RailSpec* each, const QueueDepths& least) {
-  Result<RailTables> tables = make_rails(rails, plan, each, least);
+                                              const RailSpec& each) {
+  Status spare{};
+  if (!rails.standby.empty()) {
+    spare = end_.watcher->room().check_spare_memory(*rails[0].hca, *end_.options);
+  }
+  const bool offers = end_.offers_recovery;
+  RailErrors missing;
+  if (!spare) {
+    end_.lacks = spare.error().sys_errno;
+    for (size_t i = rails.active.size(); i < rails.size(); ++i) missing.emplace(i, spare.error());
+    // Nor with the tables for recoveries, where there is one rail alone.
+    end_.offers_recovery = offers && rails.active.size() > 1;
+  }
+  Result<RailTables> tables = make_rails(rails, plan, each, std::move(missing));
+  if (!tables && !spare) {  // it may be that HCA alone which registers nothing
+    end_.offers_recovery = offers;
+    tables = make_rails(rails, plan, each, {});
+  }
   if (tables) name_missing_ports(rails, plan);
   return tables;
 }
@@ -46,84 +64,44 @@ Status ConnectionSetUp::add_rail(const Device& device, const RailSpec& spec) {
   return {};
 }
 
-// What fails a connection is named by its first active rail: standby rails only take its place.
-Result<RailTables> ConnectionSetUp::make_rails(const EndRails& rails, const PairPlan& plan,
-                                               RailSpec* each, const QueueDepths& least) {
+// Rails are made in their order, the active ones first, so that only standby pairs up to that rail
+// can be in its way. What fails a connection is named by its first active rail: standby rails only
+// take its place.
+Result<RailTables> ConnectionSetUp::make_rails(const EndRails& rails, PairPlan plan,
+                                               const RailSpec& each, RailErrors missing) {
   const size_t active = rails.active.size();
-  Status spare{};
-  if (!rails.standby.empty()) {
-    spare = end_.watcher->room().check_spare_memory(*rails[0].hca, *end_.options);
-  }
-  if (!spare) {
-    // Nor with the tables for recoveries, where there is one rail alone.
-    const bool offers = std::exchange(end_.offers_recovery, end_.offers_recovery && active > 1);
-    Result<RailTables> made = make_lean(rails, plan, each, least, spare.error());
-    if (made) return made;
-    end_.offers_recovery = offers;  // it may be that HCA alone which registers nothing
-  }
-  std::vector<size_t> missing;
-  std::vector<Error> reasons;  // of `missing`
-  std::optional<Error> first_of_active;
+  // The sender decides how many pairs there are.
+  if (end_.sends && !end_.offers_recovery) std::erase_if(plan, std::mem_fn(&PairPlace::standby));
   for (;;) {
     size_t failed = 0;
     const PairPlan places = plan_without(plan, active, rails.standby.size(), missing);
-    Result<RailTables> added = try_rails(rails, places, *each, &failed);
-    if (added) {
+    Result<RailTables> made = try_rails(rails, places, each, &failed);
+    if (made) {
       for (uint32_t i = 0; i < plan.size(); ++i) {
         if (places[i].rail != plan[i].rail) displaced_.push_back(i);
       }
-      for (size_t i = 0; i < missing.size(); ++i) {
-        end_.warn_of_rail(rails[missing[i]], missing[i] >= active, reasons[i]);
-      }
-      return added;
+      for (const auto& [rail, why] : missing) end_.warn_of_rail(rails[rail], rail >= active, why);
+      return made;
     }
-    const Error reason = added.error();
-    end_.lacks = reason.sys_errno;
-    if (failed < active && !first_of_active) {
-      first_of_active = reason;
-      const bool leaner = !rails.standby.empty() || least.send < each->depths.send ||
-                          least.receive < each->depths.receive;
-      if (RoomRequests::is_lack(end_.lacks) &&
-          (leaner || end_.room.make_room(rails[failed], reason))) {
-        Result<RailTables> made = make_lean(rails, plan, each, least, reason);
-        if (made) return made;
-      }
-    }
-    missing.push_back(failed);
-    reasons.push_back(reason);
+    const Error& why = made.error();
+    end_.lacks = why.sys_errno;
+    const bool lacks = failed < active && RoomRequests::is_shared_lack(why.sys_errno);
+    if (lacks && drop_standby_up_to(failed, &plan)) continue;
+    if (lacks && end_.room.make_room(rails[failed], why)) continue;
+    missing.emplace(failed, why);
     if (!end_.offers_recovery || missing.size() == rails.size()) {
-      return tl::unexpected<Error>(first_of_active.value_or(reason));
+      return tl::unexpected<Error>(missing.begin()->second);
     }
   }
-}
-
-// Without standby rails, with the depths of a connection that has none, and with what the standby
-// pairs of other connections give up for it.
-Result<RailTables> ConnectionSetUp::make_lean(const EndRails& rails, const PairPlan& plan,
-                                              RailSpec* each, const QueueDepths& least,
-                                              const Error& lack) {
-  const PairPlan places = lean(plan, end_.sends);
-  RailSpec of_lean = *each;
-  of_lean.depths = least;
-  size_t failed = 0;
-  Result<RailTables> added = try_rails(rails, places, of_lean, &failed);
-  while (!added && end_.room.make_room(rails[failed], added.error())) {
-    added = try_rails(rails, places, of_lean, &failed);
-  }
-  if (!added) return added;
-  *each = of_lean;
-  end_.lacks = lack.sys_errno;
-  for (const Device& gone : rails.standby) end_.warn_of_rail(gone, true, lack);
-  return added;
 }
 
 Result<RailTables> ConnectionSetUp::try_rails(const EndRails& rails, const PairPlan& plan,
                                               RailSpec each, size_t* failed) {
   end_.rails = RailSet();
   changes_ = StateChanges();
+  RailTables tables(plan.size(), end_.offers_recovery);
   PairPlan compact = plan;  // numbers only the rails that have a QP
   for (PairPlace& place : compact) place.rail = 0;
-  std::vector<size_t> numbered;
   for (uint32_t rail = 0; rail < rails.size(); ++rail) {
     each.qps = pairs_on_rail(plan, rail);
     if (each.qps == 0) continue;
@@ -135,13 +113,11 @@ Result<RailTables> ConnectionSetUp::try_rails(const EndRails& rails, const PairP
       if (plan[i].rail == rail) compact[i].rail = static_cast<uint32_t>(end_.rails.size());
     }
     *failed = rail;
-    numbered.push_back(rail);
-    if (Status status = add_rail(rails[rail], each); !status) return forward_error(status);
+    Status made = add_rail(rails[rail], each);
+    if (made) made = tables.add_rail(*rails[rail].hca);
+    if (!made) return forward_error(made);
   }
   end_.rails.arrange(compact);
-  size_t without_tables = 0;
-  Result<RailTables> tables = RailTables::create(end_.rails, end_.offers_recovery, &without_tables);
-  if (!tables) *failed = numbered[without_tables];
   return tables;
 }
 

@@ -24,13 +24,11 @@ class ConnectionSetUp {
 
   // Creates this end of the pairs that `plan` plans for `rails`, each as `each` says; its `qps`
   // does not count; and the tables. Rails without a pair are left out. A connection that offers
-  // recovery also goes without rails that cannot be created, unless none is left. Where that is an
-  // active rail, it is first tried again lean: without standby rails, with the depths `least`,
-  // which `each` then has, and with what standby pairs of other connections give up for it
-  // (RoomRequests). So it is made at once where little memory is left to lock
+  // recovery also goes without rails that cannot be created, unless none is left. Before that, an
+  // active rail gets what standby pairs give up for it: its own, then those of other connections
+  // (RoomRequests). Where little memory is left to lock, none of the standby rails is made
   // (ConnectionOptions::spare_memory).
-  Result<RailTables> add_rails(const EndRails& rails, const PairPlan& plan, RailSpec* each,
-                               const QueueDepths& least);
+  Result<RailTables> add_rails(const EndRails& rails, const PairPlan& plan, const RailSpec& each);
   // Checks that the peer's end fits ours, and keeps it. The error text names both ends and the fix.
   Status accept_peer(const wire::EndPoint& peer);
   // Begins to connect all QPs to the peer that accept_peer took, with ConnectionEnd::service.
@@ -64,10 +62,8 @@ class ConnectionSetUp {
   Status exclude_rail(uint32_t rail, const Error& error);
 
  private:
-  Result<RailTables> make_rails(const EndRails& rails, const PairPlan& plan, RailSpec* each,
-                                const QueueDepths& least);
-  Result<RailTables> make_lean(const EndRails& rails, const PairPlan& plan, RailSpec* each,
-                               const QueueDepths& least, const Error& lack);
+  Result<RailTables> make_rails(const EndRails& rails, PairPlan plan, const RailSpec& each,
+                                RailErrors missing);
   Result<RailTables> try_rails(const EndRails& rails, const PairPlan& plan, RailSpec each,
                                size_t* failed);
   Status add_rail(const Device& device, const RailSpec& spec);

@@ -1,4 +1,5 @@
 // How a receive comm is made and connected.
+#include <algorithm>
 #include <bit>
 #include <utility>
 
@@ -53,14 +54,14 @@ Status ReceiveComm::make(const EndRails& rails, const wire::EndPoint& sender) {
   const size_t standby = end.offers_recovery ? rails.standby.size() : 0;
   const PairPlan plan = plan_receiver_pairs(rails.active.size(), standby, sender);
   const bool has_many_pairs = active_pairs(plan) > 1;
+  // Chunks that find no receive wait, as with kReceiveDepthOfOne.
+  const int depth = std::min(kReceiveDepth, rails.max_work_requests() / kRefill * kRefill);
   RailSpec spec;
-  spec.depths = QueueDepths{ClearToSendWriter::kQueueDepth,
-                            has_many_pairs ? kReceiveDepth : kReceiveDepthOfOne,
-                            ClearToSendWriter::kInlineBytes};
+  spec.depths =
+      QueueDepths{ClearToSendWriter::kQueueDepth, has_many_pairs ? depth : kReceiveDepthOfOne,
+                  ClearToSendWriter::kInlineBytes};
   spec.extra_completions = Flushes::kRequests;
-  QueueDepths least = spec.depths;
-  least.receive = kReceiveDepthOfOne;
-  Result<RailTables> tables = set_up_->add_rails(rails, plan, &spec, least);
+  Result<RailTables> tables = set_up_->add_rails(rails, plan, spec);
   if (!tables) return forward_error(tables);
   receives_each_ = spec.depths.receive;
   slots_.tables() = std::move(*tables);

@@ -51,11 +51,11 @@ Result<std::unique_ptr<SendComm>> SendComm::create(const EndRails& rails,
       plan_sender_pairs(rails.active.size(), standby, options->qps_per_connection, peer);
   const bool has_many_pairs = active_pairs(plan) > 1;
   RailSpec spec;
-  spec.depths = QueueDepths{has_many_pairs ? kSpreadDepth : kDepth, 1, kInlineBytes};
+  const int spread_depth = std::min(kSpreadDepth, rails.max_work_requests());
+  spec.depths = QueueDepths{has_many_pairs ? spread_depth : kDepth, 1, kInlineBytes};
   if (!has_many_pairs) spec.standby_sends = kStandbyDepth;
   spec.posts_receives = false;
-  Result<RailTables> tables =
-      comm->set_up_->add_rails(rails, plan, &spec, QueueDepths{kDepth, 1, kInlineBytes});
+  Result<RailTables> tables = comm->set_up_->add_rails(rails, plan, spec);
   if (!tables) return forward_error(tables);
   comm->tables_ = std::move(*tables);
   comm->cutter_.max_write_bytes = comm->connection_.end().max_write_bytes();

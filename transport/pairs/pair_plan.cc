@@ -64,18 +64,16 @@ PairPlan plan_receiver_pairs(size_t active, size_t standby, const wire::EndPoint
   return plan;
 }
 
-PairPlan plan_without(PairPlan plan, size_t active, size_t standby,
-                      const std::vector<size_t>& missing) {
-  auto is_missing = [&](size_t rail) { return std::ranges::find(missing, rail) != missing.end(); };
+PairPlan plan_without(PairPlan plan, size_t active, size_t standby, const RailErrors& missing) {
   std::vector<uint32_t> left;
   for (uint32_t rail = 0; rail < active + standby; ++rail) {
-    if (!is_missing(rail) && (rail < active || left.empty() || left[0] >= active)) {
+    if (!missing.contains(rail) && (rail < active || left.empty() || left[0] >= active)) {
       left.push_back(rail);
     }
   }
   size_t next = 0;
   for (PairPlace& place : plan) {
-    if (!is_missing(place.rail)) continue;
+    if (!missing.contains(place.rail)) continue;
     place.has_qp = !place.standby;
     if (!place.standby) place.rail = left[next++ % left.size()];
   }

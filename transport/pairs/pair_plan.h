@@ -4,8 +4,11 @@
 // decides how many there are; each end decides on which of its own rails its QPs are.
 #pragma once
 
+#include <algorithm>
+#include <climits>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <vector>
 
 #include "transport/device/hca.h"
@@ -23,6 +26,13 @@ struct EndRails {
   // Rail i of the end: the active ones first.
   const Device& operator[](size_t rail) const {
     return rail < active.size() ? active[rail] : standby[rail - active.size()];
+  }
+  // That each of their HCAs has room for in a queue.
+  int max_work_requests() const {
+    int least = INT_MAX;
+    for (size_t i = 0; i < size(); ++i)
+      least = std::min(least, (*this)[i].hca->max_work_requests());
+    return least;
   }
 };
 
@@ -61,12 +71,14 @@ PairPlan plan_sender_pairs(size_t active, size_t standby, int qps_per_rail, List
 // which the sender has none.
 PairPlan plan_receiver_pairs(size_t active, size_t standby, const wire::EndPoint& sender);
 
+// Why rails of an end could not be created, by rail.
+using RailErrors = std::map<size_t, Error>;
+
 // The plan of an end that goes without the rails in `missing`: active pairs of them take the active
 // rails that are left in turn, or the standby rails where none is; standby pairs of them have no
 // QP. All other pairs stay where they are, and so still meet the rails of the peer that they are
 // meant for. One rail at least is left.
-PairPlan plan_without(PairPlan plan, size_t active, size_t standby,
-                      const std::vector<size_t>& missing);
+PairPlan plan_without(PairPlan plan, size_t active, size_t standby, const RailErrors& missing);
 
 // How many pairs of the plan are active.
 int active_pairs(const PairPlan& plan);

@@ -200,21 +200,17 @@ void RailSet::set_peer_rails(const wire::EndPoint& peer) {
   }
 }
 
-Result<RailTables> RailTables::create(const RailSet& rails, bool statements, size_t* failed_rail) {
-  RailTables tables;
-  const size_t pairs = rails.pair_count() * sizeof(wire::PairStatements);
-  const size_t bytes =
-      statements ? offsetof(wire::Tables, pairs) + pairs : offsetof(wire::Tables, scratch);
-  tables.memory_ = map_pages<wire::Tables>(bytes);
-  for (size_t rail = 0; rail < rails.size(); ++rail) {
-    Result<verbs::UniqueMr> mr =
-        register_block(*rails[rail].device().hca, tables.memory_.get(), bytes);
-    if (!mr && failed_rail != nullptr) *failed_rail = rail;
-    if (!mr) return forward_error(mr);
-    tables.lkeys_[rail] = (*mr)->lkey;
-    tables.registrations_.push_back(std::move(*mr));
-  }
-  return tables;
+RailTables::RailTables(size_t pairs, bool statements)
+    : memory_(map_pages<wire::Tables>(statements ? offsetof(wire::Tables, pairs) +
+                                                       pairs * sizeof(wire::PairStatements)
+                                                 : offsetof(wire::Tables, scratch))) {}
+
+Status RailTables::add_rail(const HcaContext& hca) {
+  Result<verbs::UniqueMr> mr = register_block(hca, memory_.get(), memory_.get_deleter().bytes);
+  if (!mr) return forward_error(mr);
+  lkeys_[registrations_.size()] = (*mr)->lkey;
+  registrations_.push_back(std::move(*mr));
+  return {};
 }
 
 void RailTables::describe(wire::EndPoint* end) const {

@@ -146,13 +146,15 @@ class RailSet {
 // The tables that one end keeps for the other to write (wire::Tables), registered on every rail.
 class RailTables {
  public:
-  // Allocates zeroed tables and registers them on each rail, without relaxed ordering: a slot's
-  // last word must not become visible before the words in front of it. statements: with the scratch
-  // of probes and the statements about the pairs, which only a connection that recovers pairs has;
-  // they are the last part, and nothing refers to them otherwise. failed_rail: where one cannot
-  // register them, its index.
-  static Result<RailTables> create(const RailSet& rails, bool statements,
-                                   size_t* failed_rail = nullptr);
+  // None.
+  RailTables() = default;
+  // Zeroed tables. statements: with the scratch of probes and the statements about so many pairs,
+  // which only a connection that recovers pairs has; they are the last part, and nothing refers to
+  // them otherwise.
+  RailTables(size_t pairs, bool statements);
+  // Registers them on one more rail, without relaxed ordering: a slot's last word must not become
+  // visible before the words in front of it.
+  Status add_rail(const HcaContext& hca);
 
   wire::Tables* operator->() const { return memory_.get(); }
 

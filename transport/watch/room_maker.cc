@@ -91,8 +91,6 @@ bool RoomRequests::is_shared_lack(int err) {
   return err == ENOMEM || err == EAGAIN || err == ENOSPC || err == EOVERFLOW;
 }
 
-bool RoomRequests::is_lack(int err) { return err == EINVAL || is_shared_lack(err); }
-
 // HCAs share the limit on locked memory, which ENOMEM may mean, and nothing else. Where a pair of
 // another HCA has given way in vain, something else is lacking.
 bool RoomRequests::make_room(const Device& device, const Error& lack, bool waits) {

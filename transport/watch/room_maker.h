@@ -52,11 +52,8 @@ class RoomRequests {
  public:
   explicit RoomRequests(RoomMaker& room) : room_(room) {}
 
-  // Whether a verb that fails so was asked for too much: for deeper queues than the HCA has
-  // (EINVAL), or for what the objects of other connections hold, which are memory that may be
-  // locked and the queues of an HCA or of a cgroup.
-  static bool is_lack(int err);
-  // Only the latter.
+  // Whether a verb that fails so was asked for what the objects of other connections hold: memory
+  // that may be locked, or the queues of an HCA or of a cgroup.
   static bool is_shared_lack(int err);
 
   // Whether something that could not be created on the device for that reason is to be tried again,

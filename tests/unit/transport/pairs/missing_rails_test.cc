@@ -33,9 +33,9 @@ struct MissingRails : testing::Test, RailsBed {
 
 TEST_F(MissingRails, AtEitherEnd_TheOtherMeetsItsOwn) {
   for (const bool at_sender : {true, false}) {
-    if (at_sender) verbs.fail_call(Call::kCreateCq, ENOMEM, /*skip=*/0, /*times=*/2);
+    if (at_sender) verbs.fail_call(Call::kCreateCq, ENOMEM);
     create_sender();
-    if (!at_sender) verbs.fail_call(Call::kCreateCq, ENOMEM, /*skip=*/0, /*times=*/2);
+    if (!at_sender) verbs.fail_call(Call::kCreateCq, ENOMEM);
     create_receiver();
     connect();
     keep_links();
@@ -67,7 +67,7 @@ TEST_F(MissingRails, FlushCannotBeCreated_PairOfTheRailIsNotUsed) {
 TEST_F(MissingRails, NoPairWouldBeConnected_LastOneIs) {
   sender_rails.active.pop_back();
   create_sender();
-  verbs.fail_call(Call::kCreateCq, ENOMEM, /*skip=*/0, /*times=*/2);
+  verbs.fail_call(Call::kCreateCq, ENOMEM);
   create_receiver();
   connect();
   keep_links();

@@ -95,15 +95,16 @@ TEST(PairPlanTest, ReceiverWithoutStandbyRail_PairsThatRepeatOthersHaveNoQp) {
 }
 
 TEST(PairPlanTest, RailsAreMissing_OnlyTheirPairsMove) {
-  EXPECT_EQ(text(plan_without({{0, false}, {1, false}, {0, false}, {1, false}}, 2, 0, {0})),
+  EXPECT_EQ(text(plan_without({{0, false}, {1, false}, {0, false}, {1, false}}, 2, 0, {{0, {}}})),
             "1 1 1 1");
-  EXPECT_EQ(text(plan_without({{0, false}, {1, false}, {2, false}}, 3, 0, {1})), "0 0 2");
-  EXPECT_EQ(text(plan_without({{0, false}, {1, false}, {2, true}}, 2, 1, {0})), "1 1 2s");
-  EXPECT_EQ(text(plan_without({{0, false}, {1, false}, {1, true}}, 2, 0, {1})), "0 0 1s-");
-  EXPECT_EQ(text(plan_without({{0, false}, {0, false}, {1, true}, {2, true}}, 1, 2, {0})),
+  EXPECT_EQ(text(plan_without({{0, false}, {1, false}, {2, false}}, 3, 0, {{1, {}}})), "0 0 2");
+  EXPECT_EQ(text(plan_without({{0, false}, {1, false}, {2, true}}, 2, 1, {{0, {}}})), "1 1 2s");
+  EXPECT_EQ(text(plan_without({{0, false}, {1, false}, {1, true}}, 2, 0, {{1, {}}})), "0 0 1s-");
+  EXPECT_EQ(text(plan_without({{0, false}, {0, false}, {1, true}, {2, true}}, 1, 2, {{0, {}}})),
             "1 2 1s 2s");
-  EXPECT_EQ(text(plan_without({{0, false}, {0, false}, {1, true}, {2, true}}, 1, 2, {1, 0})),
-            "2 2 1s- 2s");
+  EXPECT_EQ(
+      text(plan_without({{0, false}, {0, false}, {1, true}, {2, true}}, 1, 2, {{1, {}}, {0, {}}})),
+      "2 2 1s- 2s");
 }
 
 }  // namespace

@@ -31,7 +31,7 @@ struct RecoveringEnd {
   void add(const EndRails& rails, const PairPlan& plan) {
     RailSpec spec;
     spec.depths = QueueDepths{16, kReceives, 0};
-    tables.emplace(set_up.add_rails(rails, plan, &spec, spec.depths).value());
+    tables.emplace(set_up.add_rails(rails, plan, spec).value());
     EXPECT_TRUE(set_up.change_states().value());
   }
   wire::EndPoint described() const { return connection.end().point(kSecret, *tables); }

@@ -1,5 +1,5 @@
-// HCAs that have no queue pair left, or none as deep as connections with standby rails ask for: no
-// connection fails for a standby rail, or loses its own rail to one.
+// HCAs that have no queue pair left: no connection fails for a standby rail, or loses its own rail
+// to one.
 #include <gmock/gmock.h>
 
 #include <atomic>
@@ -440,8 +440,6 @@ TEST_F(LeanConnections, RailLacks_TheActivePairIsMadeAndOthersAreLeftOut) {
     uint32_t sends, receives;
     std::string second;
   } cases[] = {
-      {{"fake_s0"}, 200, 9, 2, 1, 1, 127, 384, ""},
-      {{"fake_r0"}, 300, 9, 2, 2, 1, 255, 192, "errno 22), not used again"},
       {{"fake_s0", "fake_r0"}, 200, 9, 1, 2, 2, 127, 192, ""},
       {{"fake_r0"}, 16384, 2, 1, 2, 2, 127, 192, ""},
       {{"fake_r1"}, 16384, 0, 1, 2, 1, 127, 192, "errno 12), not used again"},

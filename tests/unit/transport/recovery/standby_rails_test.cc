@@ -139,7 +139,7 @@ TEST_F(StandbyCreationTest, LittleMemoryIsLeftToLock_ConnectionGoesWithoutTheRai
 
 TEST_F(StandbyCreationTest, ActiveRailRegistersNothing_ConnectionGoesOverTheStandbyRail) {
   options.connection.spare_memory = 1 << 20;
-  verbs.fail_call(Call::kRegMr, ENOMEM, /*skip=*/0, /*times=*/4);
+  verbs.fail_call(Call::kRegMr, ENOMEM, /*skip=*/0, /*times=*/3);
   create_sender();
   EXPECT_EQ(verbs.failures_left(Call::kRegMr), 0);
   EXPECT_EQ(end_of(*sender).rails, 1);
