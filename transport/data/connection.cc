@@ -152,7 +152,7 @@ RegistrationScope Connection::registration_scope() const {
   };
   auto make_room = [this, rooms = size_t{0}](size_t rail, size_t bytes, const Error& why) mutable {
     if (end_.stands_by(static_cast<uint32_t>(rail))) return false;
-    return end_.room.make_room_to_register(*end_.rails[rail].device().hca, why, bytes, rooms++);
+    return end_.watcher->room().make_room(*end_.rails[rail].device().hca, why, rooms++, bytes);
   };
   auto standby = [this](size_t rail) {
     const bool kept = recovery_ != nullptr && end_.stands_by(static_cast<uint32_t>(rail));

@@ -37,8 +37,7 @@ ConnectionEnd::ConnectionEnd(std::shared_ptr<const ConnectionOptions> own, Watch
       watcher(watching),
       sends(is_sender),
       first_psn(static_cast<uint32_t>(random_bits()) & 0xffffff),
-      sequence_base(is_sender ? random_bits() : 0),
-      room(watching->room()) {}
+      sequence_base(is_sender ? random_bits() : 0) {}
 
 bool ConnectionEnd::stands_by(uint32_t rail) const {
   for (size_t i = 0; i < rails.pair_count(); ++i) {

@@ -163,7 +163,7 @@ Status ConnectionSetUp::exclude_failed_pairs() {
 }
 
 bool ConnectionSetUp::give_up_standby(const Device& device, const Error& lack) {
-  if (!RoomRequests::is_shared_lack(lack.sys_errno)) return false;
+  if (!RoomMaker::is_shared_lack(lack.sys_errno)) return false;
   return give_up_standby(lack.sys_errno == ENOMEM ? nullptr : device.hca.get(), lack.sys_errno);
 }
 

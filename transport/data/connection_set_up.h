@@ -26,7 +26,7 @@ class ConnectionSetUp {
   // does not count; and the tables. Rails without a pair are left out. A connection that offers
   // recovery also goes without rails that cannot be created, unless none is left. Before that, an
   // active rail gets what standby pairs give up for it: its own, then those of other connections
-  // (RoomRequests). Where little memory is left to lock, none of the standby rails is made
+  // (RoomMaker). Where little memory is left to lock, none of the standby rails is made
   // (ConnectionOptions::spare_memory).
   Result<RailTables> add_rails(const EndRails& rails, const PairPlan& plan, const RailSpec& each);
   // Checks that the peer's end fits ours, and keeps it. The error text names both ends and the fix.

@@ -118,7 +118,9 @@ bool Flushes::read(Rail& rail, size_t index) {
     const RailEnd& end = connection_.rails()[rail.index];
     Status connected = connect_again(rail);
     if (!connected) {
-      (void)connection_.end().room.make_room(end.device(), connected.error(), /*waits=*/false);
+      (void)connection_.end().watcher->room().make_room(*end.device().hca, connected.error(),
+                                                        connection_.end().rooms++, /*bytes=*/0,
+                                                        /*waits=*/false);
       connected = connect_again(rail);
     }
     if (!connected) {

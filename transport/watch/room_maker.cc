@@ -16,10 +16,10 @@ constexpr std::chrono::milliseconds kRoomPatience{1000};
 constexpr std::chrono::milliseconds kRoomPatienceOfOne{100};
 constexpr std::chrono::milliseconds kRoomPause{10};
 
-// How many standby pairs give way to one connection or buffer at most, and one more for so many
-// bytes of a buffer, which are fewer than a rail's pair and tables hold of the memory that may be
-// locked.
-constexpr int kMostRooms = 16;
+// How many standby pairs give way to one connection or buffer at most, as what lacks more lacks
+// something else; and one more for so many bytes of a buffer, which are fewer than a rail's pair
+// and tables hold of the memory that may be locked.
+constexpr size_t kMostRooms = 16;
 constexpr size_t kBytesOfRoom = size_t{64} << 10;
 
 // Asks again while a pair that was given up has yet to be destroyed, until that time.
@@ -50,18 +50,24 @@ Room RoomMaker::gives_way(const HcaContext* hca, bool if_busy) {
 
 // A handshake that is in another thread's call has given nothing up, and is waited for all the
 // same.
-bool RoomMaker::make_room(const HcaContext& hca, const std::string& lack, bool waits,
-                          bool elsewhere) {
-  const HcaContext* const on = elsewhere ? nullptr : &hca;
+Room RoomMaker::ask(const HcaContext* on, bool waits) {
   Room room = gives_way(on, /*if_busy=*/false);
-  if (room == Room::kNone) {
-    const Clock::duration patience = waits ? kRoomPatienceOfOne : Clock::duration::zero();
-    const Room made = await([&] { return handshakes_(on); }, Clock::now() + patience);
-    if (made == Room::kMade) room = made;
-  }
-  if (waits && room != Room::kMade) room = std::max(room, gives_way(on, /*if_busy=*/true));
+  if (room == Room::kMade) return room;
+  const Clock::duration patience = waits ? kRoomPatienceOfOne : Clock::duration::zero();
+  const Room made = await([&] { return handshakes_(on); }, Clock::now() + patience);
+  if (made == Room::kMade) return made;
+  return waits ? gives_way(on, /*if_busy=*/true) : room;
+}
+
+// HCAs share the limit on locked memory, which ENOMEM may mean, and nothing else. Pairs of others
+// are asked where none of this HCA is left.
+bool RoomMaker::make_room(const HcaContext& hca, const Error& lack, size_t times, size_t bytes,
+                          bool waits) {
+  if (!is_shared_lack(lack.sys_errno) || times >= kMostRooms + bytes / kBytesOfRoom) return false;
+  Room room = ask(&hca, waits);
+  if (room == Room::kNone && lack.sys_errno == ENOMEM) room = ask(nullptr, waits);
   if (room == Room::kNone) return false;
-  TextAndFix parts = split_fix(lack);
+  TextAndFix parts = split_fix(lack.text);
   if (parts.fix.empty()) parts.fix = "raise what has run out, or set GDR_NCCL_STANDBY_RAILS=0";
   parts.text += ". Standby rails give way: the connections concerned have no failover any more";
   failures_.warn_once("room: " + hca.name(), to_string(parts));
@@ -87,26 +93,8 @@ Status RoomMaker::check_spare_memory(const HcaContext& hca, const ConnectionOpti
 }
 
 // EOVERFLOW: irdma's.
-bool RoomRequests::is_shared_lack(int err) {
+bool RoomMaker::is_shared_lack(int err) {
   return err == ENOMEM || err == EAGAIN || err == ENOSPC || err == EOVERFLOW;
-}
-
-// HCAs share the limit on locked memory, which ENOMEM may mean, and nothing else. Where a pair of
-// another HCA has given way in vain, something else is lacking.
-bool RoomRequests::make_room(const Device& device, const Error& lack, bool waits) {
-  if (!is_shared_lack(lack.sys_errno) || requests_++ >= kMostRooms) return false;
-  if (room_.make_room(*device.hca, lack.text, waits, /*elsewhere=*/false)) return true;
-  if (lack.sys_errno != ENOMEM || lack.text == lacked_elsewhere_) return false;
-  lacked_elsewhere_ = lack.text;
-  return room_.make_room(*device.hca, lack.text, waits, /*elsewhere=*/true);
-}
-
-// A buffer may take the place of several on standby rails.
-bool RoomRequests::make_room_to_register(const HcaContext& hca, const Error& lack, size_t bytes,
-                                         size_t n) const {
-  if (lack.sys_errno != ENOMEM || n >= kMostRooms + bytes / kBytesOfRoom) return false;
-  return room_.make_room(hca, lack.text, /*waits=*/true, /*elsewhere=*/false) ||
-         room_.make_room(hca, lack.text, /*waits=*/true, /*elsewhere=*/true);
 }
 
 }  // namespace gdr::transport
