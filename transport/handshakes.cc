@@ -94,9 +94,8 @@ void Handshake::on_waiting(const std::function<std::string(long long)>& text) {
   const auto waited = std::chrono::duration_cast<std::chrono::seconds>(now() - progress_at_);
   if (stalled_ || all_.watchdog_.count() == 0 || waited < all_.watchdog_) return;
   stalled_ = true;
-  const std::optional<int> left_out = all_.episodes.warn("stalled handshake", now());
-  write_line(left_out.has_value(),
-             "watchdog: " + text(waited.count()) + left_out_text(left_out.value_or(0)));
+  FailureLog(all_.episodes)
+      .warn("stalled handshake", "watchdog: " + text(waited.count()), "", now());
 }
 
 // The caller holds HandshakeRegistry::mutex_. A handshake whose lock is taken is being called.

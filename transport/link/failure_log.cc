@@ -92,33 +92,10 @@ void FailureLog::warn_once(const std::string& cause, const std::string& text) {
   write_line(episodes_.warn(cause, Clock::now(), 0, true, Episodes::kForGood).has_value(), text);
 }
 
-void FailureLog::port_down(const PortDown& down, Clock::time_point now) {
-  const auto left_out = episodes_.warn(down.port, now, kWorstOfAPort);
-  std::string text = down.text + left_out_text(left_out.value_or(0));
-  if (down.connections > 0) {
-    text += "; transfers of " + counted(down.connections, "connection") +
-            " on it are retried by the HCA for NCCL_IB_TIMEOUT and then fail";
-  }
-  if (down.waiting > 0) {
-    text += "; it is the last usable rail of " + counted(down.waiting, "connection") +
-            ": the HCA retries what is sent for " + seconds_text(down.retries) +
-            " (NCCL_IB_TIMEOUT, NCCL_IB_RETRY_CNT), for " + seconds_text(down.waits) +
-            " after that a connection waits for a rail to return, and then it fails";
-  }
-  text +=
-      ". Likely cause: a cable, a transceiver or a switch port has failed. Fix: look at `dmesg` "
-      "and the switch's log";
-  write_line(left_out.has_value(), text);
-}
-
-// One fault raises an event for each of an HCA's QPs and CQs.
-void FailureLog::fatal_event(const FatalEvent& event, Clock::time_point now) {
-  const auto left_out = episodes_.warn(event.cause, now);
-  const char* effect =
-      event.fails ? "; fails " : "; as NCCL_IB_RETURN_ASYNC_EVENTS=0 asks, it does not fail ";
-  write_line(left_out.has_value(), event.text + left_out_text(left_out.value_or(0)) + effect +
-                                       counted(event.connections, "connection") + ". " +
-                                       event.hint);
+void FailureLog::warn(const std::string& cause, const std::string& what, const std::string& effect,
+                      Clock::time_point now, int severity) {
+  const auto left_out = episodes_.warn(cause, now, severity);
+  write_line(left_out.has_value(), what + left_out_text(left_out.value_or(0)) + effect);
 }
 
 bool Watchdog::episode_lasts(Clock::time_point now) const {

@@ -58,25 +58,6 @@ std::string counted(size_t count, const std::string& what, const char* plural = 
 // "0.54 s", "34 s": two digits that count.
 std::string seconds_text(std::chrono::milliseconds time);
 
-// A port of this node that went down.
-struct PortDown {
-  std::string port;        // "mlx5_0:1"
-  std::string text;        // "mlx5_0:1 reports \"...\""
-  size_t connections = 0;  // that use it and do not recover
-  size_t waiting = 0;      // connections of which it was the last usable rail
-  // Those wait: the HCA sends for `retries`, and for `waits` after that a rail may return.
-  std::chrono::milliseconds retries{0}, waits{0};
-};
-
-// A fatal event of an HCA.
-struct FatalEvent {
-  std::string cause;  // of the episode
-  std::string text;   // "mlx5_0 reports \"...\""
-  std::string hint;
-  size_t connections;  // that it concerns
-  bool fails;          // they fail
-};
-
 // Decides what is a warning (Episodes), and writes the lines. Thread-safe; used only where
 // something has failed.
 class FailureLog {
@@ -90,9 +71,10 @@ class FailureLog {
   void link_failed(const PeerLink& link, Clock::time_point now);
   // The handshake socket of a connection ended without its peer's being gone. One episode per host.
   void path_lost(const PeerLink& link, Clock::time_point now);
-  // The port is used. One episode for each port, with the losses of its rails (RailLog).
-  void port_down(const PortDown& down, Clock::time_point now);
-  void fatal_event(const FatalEvent& event, Clock::time_point now);
+  // "mlx5_0 reports ...; it happened 5 more times since the last warning; fails 3 connections": the
+  // effect follows what has happened. severity: of an episode, as in Episodes::warn().
+  void warn(const std::string& cause, const std::string& what, const std::string& effect,
+            Clock::time_point now, int severity = 0);
   // A warning of a connection that others share: once for each cause, for good.
   void warn_once(const std::string& cause, const std::string& text);
 

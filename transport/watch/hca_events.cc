@@ -11,6 +11,10 @@
 namespace gdr::transport {
 namespace {
 
+constexpr char kLikelyCause[] =
+    ". Likely cause: a cable, a transceiver or a switch port has failed. Fix: look at `dmesg` and "
+    "the switch's log";
+
 bool is_fatal(ibv_event_type type) {
   switch (type) {
     case IBV_EVENT_DEVICE_FATAL:
@@ -93,9 +97,13 @@ void Watcher::take_fatal(const HcaContext& hca, const ibv_async_event& event,
     GDR_INFO(log::kNet, "%s", text.c_str());
     return;
   }
+  // One fault raises an event for each of an HCA's QPs and CQs.
   const std::string cause = hca.name() + " event " + std::to_string(event.event_type);
   const std::string hint = verbs::event_hint(event.event_type);
-  failures_.fatal_event({cause, text, hint, concerned.size(), events_fail_}, Clock::now());
+  const std::string effect =
+      events_fail_ ? "; fails " : "; as NCCL_IB_RETURN_ASYNC_EVENTS=0 asks, it does not fail ";
+  failures_.warn(cause, text, effect + counted(concerned.size(), "connection") + ". " + hint,
+                 Clock::now());
   if (!events_fail_) return;
   for (const auto& link : concerned) {
     link->fail_link(Error{Code::kSystem, link->description() + ": " + text + ". " + hint}, true);
@@ -107,20 +115,33 @@ void Watcher::take_fatal(const HcaContext& hca, const ibv_async_event& event,
 void Watcher::take_port(const HcaContext& hca, const ibv_async_event& event,
                         const std::string& text) {
   const int port = event.element.port_num;
-  PortDown down{hca.name() + ":" + std::to_string(port), text};
   const auto is_concerned = [&](const WatchedRail& rail) { return concerns(event, hca, rail); };
   const std::vector<WatchedLink> users = links_.with(is_concerned);
+  size_t retrying = 0, waiting = 0;  // connections: without recovery, and over their last rail
+  std::chrono::milliseconds retries{0}, waits{0};
   for (const WatchedLink& user : users) {
     if (user.recovery == nullptr || !user.recovery->steps().on_event(hca, event)) {
-      ++down.connections;
+      ++retrying;
     } else if (user.recovery->steps().waits_for_port(hca, port)) {
-      ++down.waiting;
-      down.retries = std::max(down.retries, time_of_retries(user.recovery->steps().options()));
-      down.waits = std::max(down.waits, time_without_pairs(user.recovery->steps().options()));
+      ++waiting;
+      retries = std::max(retries, time_of_retries(user.recovery->steps().options()));
+      waits = std::max(waits, time_without_pairs(user.recovery->steps().options()));
     }
   }
-  if (event.event_type == IBV_EVENT_PORT_ERR && down.connections + down.waiting > 0) {
-    return failures_.port_down(down, Clock::now());
+  if (event.event_type == IBV_EVENT_PORT_ERR && retrying + waiting > 0) {
+    std::string effect;
+    if (retrying > 0) {
+      effect += "; transfers of " + counted(retrying, "connection") +
+                " on it are retried by the HCA for NCCL_IB_TIMEOUT and then fail";
+    }
+    if (waiting > 0) {
+      effect += "; it is the last usable rail of " + counted(waiting, "connection") +
+                ": the HCA retries what is sent for " + seconds_text(retries) +
+                " (NCCL_IB_TIMEOUT, NCCL_IB_RETRY_CNT), for " + seconds_text(waits) +
+                " after that a connection waits for a rail to return, and then it fails";
+    }
+    return failures_.warn(hca.name() + ":" + std::to_string(port), text, effect + kLikelyCause,
+                          Clock::now(), kWorstOfAPort);
   }
   // Where the port is used, NCCL_DEBUG=INFO alone shows that it goes down, and that it is back.
   const unsigned long subsystems = users.empty() ? log::kNet : log::kInit | log::kNet;

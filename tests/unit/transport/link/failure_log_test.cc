@@ -118,33 +118,17 @@ TEST_F(FailureLogTest, PathLost_OneWarningForEachHost) {
       contains_all(warnings[0], {"timed out", "The job goes on: its connections with b", "Fix: "}));
 }
 
-TEST_F(FailureLogTest, LastPortIsDown_TheWarningSaysHowLongConnectionsWait) {
-  log.port_down({.port = "mlx5_1:1",
-                 .text = "mlx5_1:1 reports \"port error\"",
-                 .connections = 0,
-                 .waiting = 8,
-                 .retries = std::chrono::milliseconds(537),
-                 .waits = seconds(5)},
-                now);
-  const std::vector<std::string> warnings = lines.warnings();
-  ASSERT_EQ(warnings.size(), 1u);
-  EXPECT_TRUE(contains_all(warnings[0], {"the last usable rail of 8 connections: ", "for 0.54 s",
-                                         "for 5 s after that", "Likely cause: ", "Fix: "}));
-  EXPECT_FALSE(contains(warnings[0], "goes on")) << warnings[0];
-}
-
-TEST_F(FailureLogTest, PortsFlap_OneWarningAMinuteForEachThatCountsThoseLeftOut) {
+TEST_F(FailureLogTest, Warn_OneAMinuteForEachCauseThatCountsThoseLeftOut) {
   for (int i = 0; i < 121; ++i) {
-    const bool last = i % 2 == 0;  // of its connections, or they do not recover
-    log.port_down({"a:1", "a:1 reports", last ? 0u : 1u, last ? 1u : 0u}, now);
-    log.port_down({"b:1", "b:1 reports", 2, 0}, now);
+    log.warn("a:1", "a:1 reports", "; so it fails", now);
+    log.warn("b:1", "b:1 reports", "", now, kWorstOfAPort);
     now += seconds(1);
   }
   EXPECT_EQ(lines.lines().size(), 242u);
   ASSERT_EQ(lines.warnings("a:1 reports").size(), 3u);
   EXPECT_TRUE(contains(lines.warnings("a:1 reports")[1],
-                       "a:1 reports; it happened 59 more times since the last warning; it is"));
-  EXPECT_EQ(lines.warnings("b:1 reports; transfers of 2 connections on it").size(), 1u);
+                       "a:1 reports; it happened 59 more times since the last warning; so it"));
+  EXPECT_EQ(lines.warnings("a:1 reports; so it fails").size(), 1u);
   EXPECT_EQ(lines.warnings("b:1 reports").size(), 3u);
 }
 
@@ -154,15 +138,6 @@ TEST(SecondsTextTest, HasTwoDigitsThatCount) {
   EXPECT_EQ(seconds_text(milliseconds(4295)), "4.3 s");
   EXPECT_EQ(seconds_text(milliseconds(34360)), "34 s");
   EXPECT_EQ(seconds_text(milliseconds(137439)), "137 s");
-}
-
-TEST_F(FailureLogTest, FatalEvents_OneWarningForEachText) {
-  for (int i = 0; i < 20; ++i) log.fatal_event({"x", "mlx5_0 reports", "Fix: x", 1, true}, now);
-  log.fatal_event({"y", "mlx5_1 reports", "Fix: x", 8, false}, now);
-  const std::vector<std::string> warnings = lines.warnings();
-  ASSERT_EQ(warnings.size(), 2u);
-  EXPECT_TRUE(contains(warnings[0], "; fails 1 connection. Fix: x")) << warnings[0];
-  EXPECT_TRUE(contains(warnings[1], ", it does not fail 8 connections. ")) << warnings[1];
 }
 
 }  // namespace

@@ -173,12 +173,12 @@ TEST_F(RailLogTest, RailStaysLost_OneWarningAMinuteThatCountsNothing) {
 // The port's event and the loss of its rails are one episode.
 TEST_F(RailLogTest, PortIsDown_ItsLossIsAWarningOnlyBeforeAndWhereItIsLess) {
   FailureLog failures(episodes);
-  const PortDown down{"rail", "rail reports", 0, 3};
+  const auto port_down = [&] { failures.warn("rail", "rail reports", "", now, kWorstOfAPort); };
   lose();
-  failures.port_down(down, now);
+  port_down();
   EXPECT_EQ(lines.warnings().size(), 2u);
   lose(loss("rail", LossEffect::kWaits));
-  failures.port_down(down, now);
+  port_down();
   EXPECT_EQ(lines.warnings().size(), 2u);
 }
 
