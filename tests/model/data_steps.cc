@@ -31,13 +31,15 @@ RecoveryState& Steps::add(const char* name, int end, int pair, int detail, bool 
   return next_.back().second;
 }
 
-// Whether NCCL calls an end at all: it has requests that are not complete, or more to send.
+// Whether NCCL calls an end at all: it has requests that are not complete, or more to send or to
+// receive. A receive that can be posted is a step of its own.
 bool Steps::is_called(int end) const {
   if (end == kSender) {
     if (now_.sender.sent < bounds_.messages) return true;
     return std::any_of(now_.sender.incomplete.begin(), now_.sender.incomplete.end(),
                        [](uint8_t chunks) { return chunks != 0; });
   }
+  if (now_.receiver.posted < bounds_.messages && !may_announce()) return true;
   for (int message = 0; message < now_.receiver.posted; ++message) {
     if (!is_received(now_, message, bounds_)) return true;
   }
@@ -54,11 +56,13 @@ void Steps::poll_error(int end, int pair) {
 
 void Steps::poll_sent(int end, int pair) {
   if (pair_of(now_, end, pair).unpolled.empty() || !is_called(end)) return;
+  if (pair_of(now_, end, pair).unpolled[0] == WorkKind::kLastClearToSend) {
+    return poll_confirmation(pair);
+  }
   State& state = add("polls a completion", end, pair);
   Pair& at = pair_of(state, end, pair);
   const WorkKind kind = at.unpolled.pop();
   if (kind == WorkKind::kProbe) at.agreement.on_probe_completed(IBV_WC_SUCCESS, kNow);
-  if (kind == WorkKind::kClearToSendAgain) state.receiver.rules.on_written(pair);
   if (kind != WorkKind::kChunk) return;
   // The ordinal of a completion is its place in the order of its pair and epoch.
   const uint8_t ordinal = state.sender.acknowledged[pair]++;
@@ -104,8 +108,7 @@ void Steps::take_over(State& state, int end, int pair) {
   at.uses = false;
   at.taken_over = true;
   if (end == kReceiver) {
-    state.receiver.announce_again = !is(Mutation::kNeverAnnouncesAgain);
-    state.receiver.rules.on_recovered(pair);
+    if (pair == state.receiver.announcer) state.receiver.announcing = Announcing::kDown;
   } else {
     Sender& sender = state.sender;
     uint64_t arrived = at.agreement.peer().arrived;
@@ -149,7 +152,13 @@ void Steps::take_news(int end, int pair) {
   if ((at.agreement.recovered() || (before && at.agreement.step() % 2 == 1)) && !at.taken_over) {
     take_over(add("takes over", end, pair), end, pair);
   } else if (at.agreement.lost() && at.uses) {
-    pair_of(add("stops using", end, pair), end, pair).uses = false;
+    State& state = add("stops using", end, pair);
+    pair_of(state, end, pair).uses = false;
+    Receiver& receiver = state.receiver;
+    const bool is_announcer = end == kReceiver && pair == receiver.announcer;
+    if (!is_announcer) return;
+    receiver.announcing =
+        is(Mutation::kReplacesLostAnnouncerTooEarly) ? Announcing::kDown : Announcing::kFreely;
   } else if (at.agreement.recovered() && !PairAgreementKey::data_path_done(at.agreement)) {
     finish_unused(end, pair);
   }
@@ -213,42 +222,76 @@ void Steps::post_receive() {
   const int earlier = message - bounds_.slots;
   if (outstanding >= bounds_.outstanding) return;
   if (earlier >= 0 && !is_received(now_, earlier, bounds_)) return;
+  if (!may_announce() && !is(Mutation::kReusesSlotsTooEarly)) return;
   ++add("posts a receive", kReceiver).receiver.posted;
 }
 
-void Steps::announce(int pair) {
-  const Receiver& before = now_.receiver;
-  uint64_t end = before.posted;
-  if (!is(Mutation::kReusesSlotsTooEarly)) end = std::min(end, before.rules.end());
-  if (before.announced >= end || !pair_of(now_, kReceiver, pair).uses) return;
-  State& state = add("announces", kReceiver, pair);
-  state.receiver.announced = static_cast<uint8_t>(end);
-  state.receiver.rules.record(pair, end);
-  post(state, kReceiver, pair,
-       Work{.kind = WorkKind::kClearToSend,
-            .first = before.announced,
-            .end = state.receiver.announced});
+bool Steps::may_announce() const {
+  const Receiver& receiver = now_.receiver;
+  return receiver.announcing == Announcing::kFreely &&
+         pair_of(now_, kReceiver, receiver.announcer).uses;
 }
 
-// Writes the first run of slots again that may be lost, from that of the oldest buffer on that is
-// not complete. A pair carries one such write at a time.
-void Steps::announce_again(int pair) {
+void Steps::announce() {
   const Receiver& before = now_.receiver;
-  if (!before.announce_again || !pair_of(now_, kReceiver, pair).uses) return;
-  if (before.rules.awaits_confirmation(pair)) return;
-  const transport::BufferRange incomplete{oldest_incomplete(now_, bounds_), before.announced};
-  const bool all = is(Mutation::kAnnouncesAllAgain);
-  const auto lost = all ? incomplete : before.rules.first_lost(incomplete);
+  if (!may_announce() || before.announced == before.posted) return;
+  State& state = add("announces", kReceiver, before.announcer);
+  state.receiver.announced = before.posted;
+  post(state, kReceiver, before.announcer,
+       Work{.kind = WorkKind::kClearToSend, .first = before.announced, .end = before.posted});
+}
+
+// Another pair is to announce: the receiver may choose any at any time.
+void Steps::move_announcer() {
+  if (!bounds_.moves || bounds_.pairs == 1 || !may_announce()) return;
+  const uint8_t announcer = now_.receiver.announcer;
+  if (is(Mutation::kMovesUnconfirmed)) return move_unconfirmed();
+  confirm(add("confirms its announcements", kReceiver, announcer), now_.receiver.announced);
+}
+
+void Steps::move_unconfirmed() {
+  for (int pair = 0; pair < bounds_.pairs; ++pair) {
+    if (!pair_of(now_, kReceiver, pair).uses) continue;
+    add("announces over another pair", kReceiver, pair).receiver.announcer =
+        static_cast<uint8_t>(pair);
+  }
+}
+
+// The announcer is down at both ends.
+void Steps::announce_again(int pair) {
+  if (now_.receiver.announcing != Announcing::kDown || !pair_of(now_, kReceiver, pair).uses) return;
   State& state = add("announces again", kReceiver, pair);
-  state.receiver.announce_again = false;
-  if (lost.empty()) return;
-  state.receiver.rules.on_announced_again(pair, lost);
-  const auto further = state.receiver.rules.first_lost({lost.end, before.announced});
-  state.receiver.announce_again = !further.empty();
-  post(state, kReceiver, pair,
-       Work{.kind = WorkKind::kClearToSendAgain,
-            .first = static_cast<uint8_t>(lost.first),
-            .end = static_cast<uint8_t>(lost.end)});
+  state.receiver.announcer = static_cast<uint8_t>(pair);
+  if (is(Mutation::kNeverAnnouncesAgain)) {
+    state.receiver.announcing = Announcing::kFreely;
+  } else {
+    confirm(state, oldest_incomplete(now_, bounds_));
+  }
+}
+
+// Writes the slots from that of buffer `first` on, at least the last one, and waits for the
+// completion.
+void Steps::confirm(State& state, uint8_t first) {
+  Receiver& receiver = state.receiver;
+  receiver.announced = receiver.posted;
+  receiver.announcing = Announcing::kConfirms;
+  if (first == receiver.posted && first > 0) --first;
+  post(state, kReceiver, receiver.announcer,
+       Work{.kind = WorkKind::kLastClearToSend, .first = first, .end = receiver.posted});
+}
+
+// All that was written over the announcer before has arrived: any pair may announce.
+void Steps::poll_confirmation(int from) {
+  const Receiver& before = now_.receiver;
+  const bool is_present = before.announcer == from && before.announcing == Announcing::kConfirms;
+  for (int pair = 0; pair < bounds_.pairs; ++pair) {
+    if (is_present ? !pair_of(now_, kReceiver, pair).uses : pair != from) continue;
+    State& state = add("polls a confirmation", kReceiver, from, pair);
+    (void)pair_of(state, kReceiver, from).unpolled.pop();
+    if (!is_present) continue;
+    state.receiver.announcing = Announcing::kFreely;
+    state.receiver.announcer = static_cast<uint8_t>(pair);
+  }
 }
 
 }  // namespace gdr::model

@@ -27,7 +27,12 @@ void take_chunk(RecoveryState& state, int pair, const Work& work, const Bounds& 
 
 void take_slots(RecoveryState& state, const Work& work, const Bounds& bounds) {
   for (uint8_t buffer = work.first; buffer < work.end; ++buffer) {
-    state.sender.ring[buffer % bounds.slots] = static_cast<uint8_t>(buffer + 1);
+    uint8_t& slot = state.sender.ring[buffer % bounds.slots];
+    if (slot > buffer + 1) state.violation = "a late write replaced a newer slot";
+    if (state.receiver.posted > buffer + bounds.slots) {
+      state.violation = "a slot was filled again before a write of it was read";
+    }
+    slot = static_cast<uint8_t>(buffer + 1);
   }
 }
 
@@ -41,7 +46,7 @@ void Steps::deliver(int end, int pair) {
   State& state = add("a work request arrives from", end, pair);
   const Work work = pair_of(state, end, pair).sent.pop();
   if (work.kind == WorkKind::kChunk) take_chunk(state, pair, work, bounds_);
-  if (work.kind == WorkKind::kClearToSend || work.kind == WorkKind::kClearToSendAgain) {
+  if (work.kind == WorkKind::kClearToSend || work.kind == WorkKind::kLastClearToSend) {
     take_slots(state, work, bounds_);
   }
   if (work.kind == WorkKind::kProbe) {
@@ -199,9 +204,10 @@ void Steps::all() {
     poll_arrivals(pair);
     count_without_data_path(pair);
     check_arrived(pair);
-    announce(pair);
     announce_again(pair);
   }
+  announce();
+  move_announcer();
   send();
   send_again();
   post_receive();

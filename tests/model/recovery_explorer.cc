@@ -48,6 +48,7 @@ std::vector<Option> options_of(Settings* settings) {
       {"chunks", &bounds.chunks, 1, kMaxChunks, "of each message"},
       {"slots", &bounds.slots, 1, kMaxSlots, "of the ring"},
       {"outstanding", &bounds.outstanding, 1, kMaxSlots, "receives"},
+      {"moves", &bounds.moves, 0, 1, "of clear-to-send, between living pairs"},
       {"failures", &bounds.failures, 0, kUint8, "of any kind"},
       {"repairs", &bounds.repairs, 0, kUint8, "of links"},
       {"epochs", &bounds.epochs, 1, kUint8, "of a pair: it is revived once less at most"},

@@ -137,26 +137,20 @@ class Describer {
     for (const Arrival& arrival : state_.receiver.cq[pair]) {
       add_(arrival.chunk.message << 8 | arrival.chunk.number | arrival.epoch << 16);
     }
-    state_.receiver.rules.add_to(pair, add_);
   }
 
   void add_data() {
     const Sender& sender = state_.sender;
     const Receiver& receiver = state_.receiver;
+    const bool announces = receiver.announcing != Announcing::kDown;
+    const uint64_t announcer = announces ? place_[receiver.announcer] : 0;
     add_(sender.sent | receiver.posted << 8 | receiver.announced << 16 |
-         receiver.announce_again << 24);
+         static_cast<uint64_t>(receiver.announcing) << 24 | announcer << 32);
     for (int message = 0; message < bounds_.messages; ++message) {
       add_(sender.incomplete[message] | sender.again[message] << 8 |
            receiver.arrived[message] << 16);
     }
     for (int slot = 0; slot < bounds_.slots; ++slot) add_(sender.ring[slot]);
-    const int oldest = oldest_incomplete(state_, bounds_);
-    for (int buffer = oldest; buffer < receiver.announced; ++buffer) add_announcer(buffer);
-  }
-
-  void add_announcer(int buffer) {
-    const uint8_t pair = state_.receiver.rules.pair_of_slot(buffer);
-    add_(pair < bounds_.pairs ? place_[pair] : pair);
   }
 
   const RecoveryState& state_;

@@ -30,8 +30,9 @@ const char* to_string(Mutation mutation) {
       "statements go over pairs that were probed only",
       "only the data path checks what has arrived",
       "nobody checks what has arrived",
-      "slots are used again while older announcements may be on their way",
-      "the receiver announces again what a living pair may still deliver",
+      "slots are filled again before what was announced is confirmed",
+      "a lost announcer is replaced before it is down at both ends",
+      "a living announcer is replaced before its last write is confirmed",
   };
   return kTexts[static_cast<int>(mutation)];
 }
@@ -66,6 +67,7 @@ void lose(RecoveryState* state, int pair) {
     end.pair[pair].error = end.pair[pair].taken_over = true;
     end.pair[pair].uses = false;
   }
+  state->receiver.announcing = Announcing::kDown;
 }
 
 // Both ends use it again.
@@ -85,20 +87,18 @@ void return_to_use(RecoveryState* state, int pair) {
     end.pair[pair].uses = true;
     end.pair[pair].epoch = 1;
   }
+  state->receiver.announcing = Announcing::kFreely;
 }
 
-// The first buffer was announced over a further pair, and so was the third one, if there are as
-// many; the second one over pair 0. All have arrived, and the further pair is down at both ends.
+// The first buffers were announced over a further pair and have arrived. That pair is down at both
+// ends.
 void announce_over_lost_pair(RecoveryState* state, int buffers) {
   Receiver& receiver = state->receiver;
-  constexpr int kFurtherPair = kMaxPairs - 1;
   for (int buffer = 0; buffer < buffers; ++buffer) {
-    receiver.rules.record(buffer == 1 ? 0 : kFurtherPair, buffer + 1);
     state->sender.ring[buffer] = static_cast<uint8_t>(buffer + 1);
   }
-  receiver.rules.on_recovered(kFurtherPair);
   receiver.posted = receiver.announced = static_cast<uint8_t>(buffers);
-  receiver.announce_again = true;
+  receiver.announcing = Announcing::kDown;
 }
 
 }  // namespace
@@ -115,10 +115,9 @@ RecoveryModel::State RecoveryModel::initial() const {
   }
   state.link.fill(true);
   state.socket = bounds_.socket;
-  state.receiver.rules = transport::AnnouncementRules<kMaxPairs, kMaxSlots>(bounds_.slots);
   if (bounds_.after_a_loss) {
     announce_over_lost_pair(&state,
-                            std::min({bounds_.outstanding, bounds_.messages, bounds_.slots, 3}));
+                            std::min({bounds_.outstanding, bounds_.messages, bounds_.slots}));
   }
   if (bounds_.after_a_return || bounds_.during_a_return) lose(&state, 0);
   if (bounds_.during_a_return) state.failed_pairs = 1;

@@ -25,12 +25,12 @@ struct Bounds {
   int chunks = 1;       // of each message
   int slots = 4;        // of the ring
   int outstanding = 2;  // receives
+  bool moves = true;    // clear-to-send, from one living pair to another
   int failures = 1;
   int repairs = 0;  // of links
   int epochs = 2;   // of a pair, from 0 on: no pair is revived more often than epochs - 1 times
-  // Begins where a further pair was lost after the first buffer had been announced over it, and was
-  // down at both ends: the receiver announces the buffer again. With 3 receives outstanding the
-  // third buffer, too, and pair 0 had announced the second one.
+  // Begins where a further pair was lost after the first buffers had been announced over it, as
+  // many as may be outstanding, and was down at both ends: the receiver announces them again.
   bool after_a_loss = false;
   // Begins where pair 0 was lost and has returned: both ends use it in epoch 1. `epochs` counts
   // from there, so that with 1 it is lost once more at most, and with 2 it returns once more.
@@ -75,9 +75,10 @@ enum class Mutation : uint8_t {
   kDataPathChecksAlone,
   kNoCheckOfArrived,
   kReusesSlotsTooEarly,
-  kAnnouncesAllAgain,
+  kReplacesLostAnnouncerTooEarly,
+  kMovesUnconfirmed,
 };
-inline constexpr int kMutations = static_cast<int>(Mutation::kAnnouncesAllAgain) + 1;
+inline constexpr int kMutations = static_cast<int>(Mutation::kMovesUnconfirmed) + 1;
 
 // How the model behaves then, such as "the receiver is down before all arrivals are counted".
 const char* to_string(Mutation mutation);

@@ -9,7 +9,6 @@
 #include <cstdlib>
 
 #include "transport/recovery/pair_agreement.h"
-#include "transport/recovery/recovery_rules.h"
 
 namespace gdr::model {
 
@@ -64,13 +63,13 @@ struct Stated {
   bool asks = false;
 };
 
-enum class WorkKind : uint8_t { kChunk, kClearToSend, kClearToSendAgain, kProbe, kStatement };
+enum class WorkKind : uint8_t { kChunk, kClearToSend, kLastClearToSend, kProbe, kStatement };
 
 // A work request that was posted and has not arrived.
 struct Work {
   WorkKind kind;
   Chunk chunk{};      // kChunk
-  uint8_t first = 0;  // kClearToSend, kClearToSendAgain: the buffers from `first` to `end`
+  uint8_t first = 0;  // kClearToSend, kLastClearToSend: the buffers from `first` to `end`
   uint8_t end = 0;
   Stated statement{};
 };
@@ -123,15 +122,18 @@ struct Sender {
   std::array<uint8_t, kMaxPairs> acknowledged{};
 };
 
+// That of SpreadReceives, where kLost follows from the pair.
+enum class Announcing : uint8_t { kFreely, kConfirms, kDown };
+
 // The data path of the receiver.
 struct Receiver {
   uint8_t posted = 0;     // receives
   uint8_t announced = 0;  // buffers before it were announced
-  bool announce_again = false;
+  uint8_t announcer = 0;  // the pair that carries clear-to-send
+  Announcing announcing = Announcing::kFreely;
   std::array<uint8_t, kMaxMessages> arrived{};  // chunks, by bit
   std::array<List<Arrival, 12>, kMaxPairs> cq{};
   std::array<uint8_t, kMaxPairs> counted{};
-  transport::AnnouncementRules<kMaxPairs, kMaxSlots> rules;
 };
 
 enum class Outcome : uint8_t { kNone, kNoPair, kDataLost };

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "tests/model/recovery_model.h"
+#include "transport/recovery/recovery_rules.h"
 
 namespace gdr::transport {
 
@@ -43,11 +44,11 @@ inline bool is_received(const RecoveryState& state, int message, const Bounds& b
   return state.receiver.arrived[message] == all_chunks(bounds);
 }
 
-// The first buffer that is not complete among those that the receiver has announced; their end
-// where all are complete.
+// The first buffer that is not complete among those that the receiver has posted; their end where
+// all are complete.
 inline uint8_t oldest_incomplete(const RecoveryState& state, const Bounds& bounds) {
   uint8_t oldest = 0;
-  while (oldest < state.receiver.announced && is_received(state, oldest, bounds)) ++oldest;
+  while (oldest < state.receiver.posted && is_received(state, oldest, bounds)) ++oldest;
   return oldest;
 }
 // Whether all messages are complete at both ends.
@@ -109,8 +110,13 @@ class Steps {
   void send();
   void send_again();
   void post_receive();
-  void announce(int pair);
+  bool may_announce() const;
+  void announce();
+  void move_announcer();
+  void move_unconfirmed();
   void announce_again(int pair);
+  void confirm(State& state, uint8_t first);
+  void poll_confirmation(int from);
   void count_arrivals(State& state, int pair);
 
   const Bounds& bounds_;

@@ -29,15 +29,23 @@ bool ClearToSendWriter::write_wrapped() {
   return write_slots<false>(announced_, wrap) && write_slots<false>(wrap, end_);
 }
 
-// All writes go over one pair, so that the completion of the last one confirms the others.
-bool ClearToSendWriter::write_again(uint64_t first, uint64_t end) {
+// The last slot goes again where there is nothing else to write. Before the first receive that is
+// one of zeros, which the sender's ring has there, too.
+void ClearToSendWriter::confirm(uint64_t first) {
+  pause();
+  first = std::min(first, announced_);
+  if (first == end_) --first;
+  announced_ = end_;
   const uint64_t wrap = end_of_ring(first);
-  if (wrap >= end) return write_slots<true>(first, end);
-  return write_slots<false>(first, wrap) && write_slots<true>(wrap, end);
+  if (wrap - first < end_ - first) {
+    if (write_slots<false>(first, wrap)) (void)write_slots<true>(wrap, end_);
+  } else {
+    (void)write_slots<true>(first, end_);
+  }
 }
 
 // Writes the slots of buffers that follow each other in the ring. kConfirmed: the completion is
-// that of write_again().
+// that of confirm().
 template <bool kConfirmed>
 inline bool ClearToSendWriter::write_slots(uint64_t first, uint64_t end) {
   const QueuePair& pair = connection_.rails().clear_to_send_pair();
@@ -46,7 +54,7 @@ inline bool ClearToSendWriter::write_slots(uint64_t first, uint64_t end) {
   ibv_send_wr& wr = request.wr();
   wr.wr_id = wr_id_;
   if constexpr (kConfirmed) {
-    wr.wr_id |= kAgain;
+    wr.wr_id |= kConfirms;
     wr.send_flags |= IBV_SEND_SIGNALED;
   } else if (++unconfirmed_ % kSignalEvery == 0) {
     wr.send_flags |= IBV_SEND_SIGNALED;
@@ -61,26 +69,14 @@ bool ClearToSendWriter::on_failed_post(int err) {
                                     decode_work_id(wr_id_).epoch, "a clear-to-send", err);
 }
 
-// Where there is no room for another reason than the queue, unconfirmed_ is larger by kNoRoom:
-// has_room(), which is asked for every receive, then has one number to look at.
-void ClearToSendWriter::block(bool blocked) {
-  if (blocked == std::exchange(is_blocked_, blocked)) return;
-  unconfirmed_ += blocked ? kNoRoom : -kNoRoom;
-}
-
 void ClearToSendWriter::pause() {
-  if (std::exchange(is_paused_, true)) return;
-  unconfirmed_ += kNoRoom;
-  paused_ = std::exchange(waiting_, 0);
+  open_ += std::exchange(waiting_, 0);
+  unconfirmed_ = kNoRoom;
 }
 
-int ClearToSendWriter::continue_with(uint64_t wr_id, int unconfirmed) {
-  if (std::exchange(is_paused_, false)) unconfirmed_ -= kNoRoom;
+void ClearToSendWriter::resume() {
+  unconfirmed_ = 0;
   connection_.link().set_awaits_pair(false);
-  wr_id_ = wr_id;
-  waiting_ += std::exchange(paused_, 0);
-  const int blocked = is_blocked_ ? kNoRoom : 0;
-  return std::exchange(unconfirmed_, unconfirmed + blocked) - blocked;
 }
 
 }  // namespace gdr::transport

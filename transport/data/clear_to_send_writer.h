@@ -60,28 +60,23 @@ class ClearToSendWriter {
   // enough, since RC completes in order; signalling all of them would cost a completion and its
   // polling each (NCCL's net_ib, p2p.cc, signals its FIFO writes once per round of the ring).
   static constexpr int kSignalEvery = 8;
-  static constexpr uint32_t kAgain = 1;  // the WorkId's ordinal of write_again()
-  // From here on the connection's clear_to_send_pair() carries the writes, with this wr_id; so many
-  // of them are unconfirmed there. Ends a pause. Returns how many are unconfirmed on the pair
-  // before.
-  int continue_with(uint64_t wr_id, int unconfirmed);
+  static constexpr uint32_t kConfirms = 1;  // the WorkId's ordinal of confirm()
+  // From here on the connection's clear_to_send_pair() carries the writes, with this wr_id. None is
+  // under way there.
+  void use(uint64_t wr_id) { wr_id_ = wr_id; }
   // Announces what waits, if it is time to.
   [[gnu::always_inline]] void announce_waiting() {
     if (waiting_ > 0 && !may_wait()) (void)write_waiting();
   }
-  void announce_all() {
-    if (waiting_ > 0) (void)write_waiting();
-  }
-  // Nothing is written until continue_with(); there is no room then.
+  // There is no room until resume(), and nothing waits: confirm() announces all that is posted.
   void pause();
-  bool is_paused() const { return is_paused_; }
-  // There is no room as long as that is true.
-  void block(bool blocked);
-  // The buffers before it are announced.
-  uint64_t announced() const { return announced_; }
-  // Writes the slots of the buffers from `first` to `end` again, and has that confirmed (kAgain).
-  // Returns false where the connection has failed.
-  [[gnu::cold]] bool write_again(uint64_t first, uint64_t end);
+  bool is_paused() const { return unconfirmed_ > kQueueDepth; }
+  // Pauses, and writes the slots of the buffers from number `first` on, of all that are not yet
+  // announced, and at least the last one. The completion (kConfirms) shows that these have arrived,
+  // and what was written over the pair before. A failure to post loses the pair in turn.
+  [[gnu::cold]] void confirm(uint64_t first);
+  // After that.
+  void resume();
 
  private:
   static constexpr int kWritesPerAnnouncement = 2;  // at most: two where the ring wraps
@@ -92,10 +87,10 @@ class ClearToSendWriter {
   static_assert(kQueueDepth - Recovery::kReservedSends - 2 * kWritesPerAnnouncement >=
                 kReceivesOfNccl + kSignalEvery);
 
-  // Beyond what the queue holds, and a multiple of kSignalEvery, so that it changes nothing of
-  // which writes are signalled.
+  // Of unconfirmed_ while there is no room for another reason than the queue: has_room(), which is
+  // asked for every receive, then has one number to look at.
   static constexpr int kNoRoom = 1024;
-  static_assert(kNoRoom > 2 * kQueueDepth && kNoRoom % kSignalEvery == 0);
+  static_assert(kNoRoom > 2 * kQueueDepth);
 
   bool may_wait() const { return open_ >= kAnnounceBelow && waiting_ < kBatch; }
   [[gnu::noinline]] bool write_waiting();
@@ -112,9 +107,6 @@ class ClearToSendWriter {
   int waiting_ = 0;         // receives that are posted and not announced
   int unconfirmed_ = 0;     // writes that no completion has confirmed
   uint64_t wr_id_ = 0;
-  int paused_ = 0;  // receives that were waiting_ when the pause began
-  bool is_paused_ = false;
-  bool is_blocked_ = false;
 };
 
 }  // namespace gdr::transport

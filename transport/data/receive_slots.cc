@@ -60,14 +60,9 @@ uint64_t ReceiveSlots::chunk_bytes(const ibv_wc& wc) const {
   return last ? all - part * (imm.chunks - 1) : part;
 }
 
-// A later use of the slot is not announced yet.
-uint64_t ReceiveSlots::oldest_incomplete(uint64_t end) const {
-  const auto is_complete = [this](uint64_t buffer) {
-    const Request* request = slots_[wire::slot_of(buffer)];
-    return request == nullptr || request->first > buffer;
-  };
-  uint64_t buffer = end - std::min<uint64_t>(end, wire::kSlots);
-  while (buffer < end && is_complete(buffer)) ++buffer;
+uint64_t ReceiveSlots::oldest_incomplete() const {
+  uint64_t buffer = head_ - std::min<uint64_t>(head_, wire::kSlots);
+  while (buffer < head_ && slots_[wire::slot_of(buffer)] == nullptr) ++buffer;
   return buffer;
 }
 

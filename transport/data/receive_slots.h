@@ -12,7 +12,6 @@
 #include "transport/data/request.h"
 #include "transport/memory/memory_handle.h"
 #include "transport/pairs/rail_set.h"
-#include "transport/recovery/recovery_rules.h"
 
 namespace gdr::transport {
 
@@ -64,9 +63,9 @@ class ReceiveSlots {
   // The bytes that a chunk has brought.
   uint64_t chunk_bytes(const ibv_wc& wc) const;
 
-  // Returns the number of the oldest buffer before `end` that is posted and not complete; `end`
-  // where all are complete.
-  uint64_t oldest_incomplete(uint64_t end) const;
+  // Returns the number of the oldest buffer that is posted and not complete; head() where all are
+  // complete.
+  uint64_t oldest_incomplete() const;
 
  private:
   void take(const wire::Immediate& imm, const ibv_wc& wc, uint32_t epoch);

@@ -31,7 +31,7 @@ SpreadReceives::SpreadReceives(Connection& connection, ReceiveSlots& slots, Flus
                       .standby = pair.standby,
                       .receive_id = receive_id(i, 0)});
   }
-  (void)announcements().continue_with(encode(WorkId{WorkKind::kClearToSend, 0, 0, 0}), 0);
+  announcements().use(encode(WorkId{WorkKind::kClearToSend, 0, 0, 0}));
 }
 
 bool SpreadReceives::progress() {
@@ -110,7 +110,7 @@ inline void SpreadReceives::on_work(const WorkId& id, const ibv_wc& wc) {
 void SpreadReceives::on_other(const WorkId& id, const ibv_wc& wc) {
   switch (id.kind) {
     case WorkKind::kClearToSend:
-      return on_announced(id);
+      return on_announced(wc.wr_id);
     case WorkKind::kFlush:
       return flushes_.on_read(id, wc);
     default:
@@ -142,11 +142,10 @@ void SpreadReceives::refill(uint32_t index) {
 }
 
 void SpreadReceives::take_news() {
-  record_announced();
   while (const std::optional<PairNews> news = recovery_.next_news()) {
     switch (news->kind) {
       case PairNews::Kind::kLost:
-        pairs_[news->pair].usable = pairs_[news->pair].arrives = false;
+        on_lost(news->pair);
         break;
       case PairNews::Kind::kAgreed:
         on_agreed(news->pair);
@@ -156,7 +155,14 @@ void SpreadReceives::take_news() {
         break;
     }
   }
-  announce_after_news();
+  choose_announcer();
+}
+
+void SpreadReceives::on_lost(uint32_t index) {
+  pairs_[index].usable = pairs_[index].arrives = false;
+  if (index != announcer_) return;
+  announcing_ = Announcing::kLost;
+  announcements().pause();
 }
 
 void SpreadReceives::on_agreed(uint32_t index) {
@@ -164,15 +170,13 @@ void SpreadReceives::on_agreed(uint32_t index) {
   const bool is_rail_left = std::ranges::any_of(
       pairs_, [rail](const ReceivePair& pair) { return pair.rail == rail && pair.arrives; });
   if (!is_rail_left) flushes_.stop_rail(rail);
-  rules_.on_recovered(index);
-  repeats_ = true;
-  agreed_.push_back(index);
+  if (index == announcer_) announcing_ = Announcing::kDown;
+  recovery_.finish(index);
 }
 
 void SpreadReceives::on_returned(const PairNews& news) {
   ReceivePair& pair = pairs_[news.pair];
   pair.usable = true;
-  pair.unconfirmed = 0;
   const uint32_t epoch = news.epoch & kEpochMask;
   if (pair.epoch != epoch) begin_epoch(pair, epoch);
 }

@@ -11,7 +11,6 @@
 #include "transport/data/flush.h"
 #include "transport/data/receive_slots.h"
 #include "transport/data/spread_path.h"
-#include "transport/recovery/recovery_rules.h"
 
 namespace gdr::transport {
 
@@ -28,7 +27,6 @@ struct ReceivePair {
   uint32_t stamp = 0;       // the bits of the immediates that name the epoch
   uint64_t receive_id = 0;  // the wr_id of the receives of the epoch
   uint32_t arrived = 0;     // chunks in this epoch
-  int unconfirmed = 0;      // writes of clear-to-send, while another pair carries them
   // The arrived of the announcer at this pair's last refill; kNone: another one announced then.
   static constexpr uint32_t kNone = std::numeric_limits<uint32_t>::max();
   uint32_t arrived_at_announcer = 0;
@@ -37,10 +35,11 @@ struct ReceivePair {
 // Each arrival is counted by its pair, since the count is what both ends agree on when the pair is
 // lost, and belongs to an epoch of it.
 //
-// Clear-to-send moves to another pair when its own is lost, and is written again for what may have
-// been lost with it. It also moves, for what is announced from then on, to where the data comes: a
-// sender that avoids a rail finds it slow, or packets are lost there, and then all messages would
-// wait for their clear-to-send over it. announcing.cc has that.
+// One pair at a time carries clear-to-send, the announcer (announcing.cc). Another one takes its
+// place when it is lost, and announces again what is not complete; and where an active pair returns
+// while one that stands by announces, or the data comes over another pair: a sender that avoids a
+// rail finds it slow, or packets are lost there, and then all messages would wait for their
+// clear-to-send over it.
 class SpreadReceives final : public SpreadPath {
  public:
   // All outlive it.
@@ -72,23 +71,28 @@ class SpreadReceives final : public SpreadPath {
   [[gnu::cold]] void receive_early(const WorkId& id);
   [[gnu::cold]] void begin_epoch(ReceivePair& pair, uint32_t epoch);
   [[gnu::cold]] void take_news();
+  void on_lost(uint32_t index);
   void on_agreed(uint32_t index);
   void on_returned(const PairNews& news);
   [[gnu::cold]] bool finishes_flushes();
 
   // A write of clear-to-send is complete.
-  void on_announced(const WorkId& id);
+  void on_announced(uint64_t wr_id);
   // A batch of chunks has arrived over the pair since it came here last.
   void follow_data(uint32_t index);
-  void record_announced();
-  void announce_after_news();
-  void limit_announcements();
   std::optional<uint32_t> best_announcer() const;
-  void announce_over(std::optional<uint32_t> best);
-  void announce_again();
-  void announce_first_lost(const BufferRange& among);
-  void finish_agreed();
+  void choose_announcer();
+  void announce_over(uint32_t index);
+  void confirm_announcements(uint64_t first);
   ClearToSendWriter& announcements() { return slots_.announcements(); }
+
+  // Whether clear-to-send is written; if not, receives wait.
+  enum class Announcing : uint8_t {
+    kFreely,
+    kConfirms,  // not until the announcer's last write is confirmed
+    kLost,      // nor until the announcer is down at both ends
+    kDown,      // nor until a pair is usable; nothing late of the announcer can arrive
+  };
 
   Connection& connection_;
   PeerLink& link_;
@@ -96,11 +100,9 @@ class SpreadReceives final : public SpreadPath {
   ReceiveSlots& slots_;
   std::vector<ReceivePair> pairs_;
   Flushes& flushes_;
-  std::optional<uint32_t> announcer_ =
-      0;                          // the pair that carries clear-to-send; none: all are lost
-  bool repeats_ = false;          // those that may have been lost with a pair
-  std::vector<uint32_t> agreed_;  // pairs whose recovery is to be finished
-  AnnouncementRules<> rules_;
+  Announcing announcing_ = Announcing::kFreely;
+  uint32_t announcer_ = 0;
+  uint32_t wanted_ = 0;  // the pair that is to announce, where no usable one is better
 };
 
 }  // namespace gdr::transport

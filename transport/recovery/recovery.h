@@ -123,7 +123,8 @@ struct LostAtStart {
 // A sender that takes kAgreed checks acknowledged <= arrived <= posted of the pair; anything else
 // fails the connection. Chunks below `arrived` are complete, the others go over other pairs.
 // Completions of the pair that it has not polled by then belong to an epoch that ended, and count
-// for nothing. A receiver announces those buffers again whose last announcement went over the pair.
+// for nothing. A receiver whose clear-to-send went over the pair announces again what is
+// incomplete.
 class Recovery {
  public:
   using Clock = RecoveryState::Clock;
