@@ -133,33 +133,35 @@ void Connection::keep_link(ConnectionSetUp& set_up, FrameChannel channel, bool d
 }
 
 RegistrationScope Connection::registration_scope() const {
-  std::vector<std::shared_ptr<HcaContext>> hcas;
+  RegistrationScope scope{{}, own_allocations_.get(), end_.sends};
   for (uint32_t rail = 0; rail < end_.rails.size(); ++rail) {
     const bool used = recovery_ == nullptr || !recovery_->is_given_up(rail);
-    hcas.push_back(used ? end_.rails[rail].device().hca : nullptr);
+    const bool kept = recovery_ != nullptr && end_.stands_by(rail);
+    scope.rails.push_back({used ? end_.rails[rail].device().hca : nullptr,
+                           kept ? recovery_->standby().registrations() : nullptr});
   }
-  auto lose_rail = [recovery = recovery_.get()](size_t rail) {
-    return recovery != nullptr && recovery->on_lost_hca(static_cast<uint32_t>(rail));
-  };
   // Without the keys of this end the peer must not use the rail either: it learns that the pairs
   // are lost, and this end does not bring them back.
-  auto drop = [this](size_t rail, const Error& why) {
-    const auto index = static_cast<uint32_t>(rail);
-    if (recovery_ == nullptr || !end_.stands_by(index)) return false;
-    if (!recovery_->withdraw_rail(index, why.sys_errno)) return false;
-    end_.warn_of_rail(end_.rails[rail].device(), /*standby=*/true, why, "registering");
-    return true;
+  scope.on_failure = [this, asked = size_t{0}](size_t index, size_t room_for,
+                                               const Error& why) mutable {
+    const auto rail = static_cast<uint32_t>(index);
+    const Device& device = end_.rails[rail].device();
+    const bool stands_by = end_.stands_by(rail);
+    if (device.hca->is_gone()) {
+      const bool survives = recovery_ != nullptr && recovery_->on_lost_hca(rail);
+      return survives ? AfterFailure::kGoOn : AfterFailure::kFail;
+    }
+    if (!stands_by && room_for > 0 &&
+        end_.watcher->room().make_room(*device.hca, why, asked++, room_for)) {
+      return AfterFailure::kTryAgain;
+    }
+    if (!stands_by || recovery_ == nullptr || !recovery_->withdraw_rail(rail, why.sys_errno)) {
+      return AfterFailure::kFail;
+    }
+    end_.warn_of_rail(device, /*standby=*/true, why, "registering");
+    return AfterFailure::kGoOn;
   };
-  auto make_room = [this, rooms = size_t{0}](size_t rail, size_t bytes, const Error& why) mutable {
-    if (end_.stands_by(static_cast<uint32_t>(rail))) return false;
-    return end_.watcher->room().make_room(*end_.rails[rail].device().hca, why, rooms++, bytes);
-  };
-  auto standby = [this](size_t rail) {
-    const bool kept = recovery_ != nullptr && end_.stands_by(static_cast<uint32_t>(rail));
-    return kept ? recovery_->standby().registrations() : nullptr;
-  };
-  return {std::move(hcas), own_allocations_.get(), end_.sends,        std::move(lose_rail),
-          std::move(drop), std::move(make_room),   std::move(standby)};
+  return scope;
 }
 
 void Connection::fail_completion(const ibv_wc& wc) {

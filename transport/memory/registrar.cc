@@ -45,10 +45,15 @@ GpuAllocation allocation_of(const MemoryRegion& region, int device) {
 
 }  // namespace
 
+// The errno does not show that an HCA is lost. mlx5 returns EIO, ENOLINK or ENXIO for one that its
+// driver has given up, by Linux release and by what it was doing (mlx5_internal_err_ret_value); the
+// last attempt may have been by nvidia-peermem, without which Linux returns EFAULT before it comes
+// to the HCA; and a GPU's driver may return EIO for memory that it cannot pin. So the HCA itself is
+// asked. Once the rail is lost, neither end uses its keys.
 Result<std::unique_ptr<MemoryHandle>> Registrar::register_memory(const RegistrationScope& scope,
                                                                  const MemoryRegion& region) {
   auto handle = std::make_unique<MemoryHandle>();
-  handle->reserve(scope.hcas.size());
+  handle->reserve(scope.rails.size());
   GpuIdentity gpu;
   if (region.cuda) {
     gpu = gpu_of(region.address);
@@ -57,27 +62,19 @@ Result<std::unique_ptr<MemoryHandle>> Registrar::register_memory(const Registrat
         scope.own->claim(allocation_of(region, gpu.device), scope.sends && options_->relays);
     handle->slot_flags = handle->is_users() ? &kUsersFlags : &own_flags_;
   }
-  for (size_t rail = 0; rail < scope.hcas.size(); ++rail) {
-    if (scope.hcas[rail] == nullptr) continue;
-    Status done = register_on(scope, rail, region, gpu, handle.get());
-    while (!done && !handle->is_users() && scope.make_room(rail, region.bytes, done.error())) {
-      done = register_on(scope, rail, region, gpu, handle.get());
-    }
-    if (done || goes_on_without(scope, rail, done.error())) continue;
+  const size_t room_for = handle->is_users() ? 0 : region.bytes;
+  for (size_t rail = 0; rail < scope.rails.size();) {
+    const RegistrationScope::Rail& on = scope.rails[rail];
+    Status done = on.hca == nullptr ? Status{} : register_on(on, rail, region, gpu, handle.get());
+    const AfterFailure next =
+        done ? AfterFailure::kGoOn : scope.on_failure(rail, room_for, done.error());
+    if (next == AfterFailure::kGoOn) ++rail;
+    if (next != AfterFailure::kFail) continue;
     if (!region.cuda) return forward_error(done);
-    const std::string pair = pair_text(gpu, *scope.hcas[rail]);
-    return tl::unexpected(refused(pair, region, handle->is_users(), done.error()));
+    return tl::unexpected(
+        refused(pair_text(gpu, *on.hca), region, handle->is_users(), done.error()));
   }
   return handle;
-}
-
-// The errno does not show that an HCA is lost. mlx5 returns EIO, ENOLINK or ENXIO for one that its
-// driver has given up, by Linux release and by what it was doing (mlx5_internal_err_ret_value); the
-// last attempt may have been by nvidia-peermem, without which Linux returns EFAULT before it comes
-// to the HCA; and a GPU's driver may return EIO for memory that it cannot pin. So the HCA itself is
-// asked. Once the rail is lost, neither end uses its keys.
-bool Registrar::goes_on_without(const RegistrationScope& scope, size_t rail, const Error& error) {
-  return scope.hcas[rail]->is_gone() ? scope.lose_rail(rail) : scope.drop_standby(rail, error);
 }
 
 // An HCA that refuses a user's buffer, for example because BAR1 is full, is an accident of this end
@@ -102,10 +99,10 @@ Error Registrar::refused(const std::string& pair, const MemoryRegion& region, bo
   return {Code::kDeclined, pair + ": a user's buffer is declined. " + why.text, why.sys_errno};
 }
 
-Status Registrar::register_on(const RegistrationScope& scope, size_t rail,
+Status Registrar::register_on(const RegistrationScope::Rail& on, size_t rail,
                               const MemoryRegion& region, const GpuIdentity& gpu,
                               MemoryHandle* handle) {
-  const std::shared_ptr<HcaContext>& hca = scope.hcas[rail];
+  const std::shared_ptr<HcaContext>& hca = on.hca;
   const PciOrdering ordering =
       options_->relaxed_ordering ? PciOrdering::kRelaxed : PciOrdering::kStrict;
   if (!region.cuda) {
@@ -114,7 +111,7 @@ Status Registrar::register_on(const RegistrationScope& scope, size_t rail,
       mr.error().text += lack_text(*hca, mr.error().sys_errno);
       return forward_error(mr);
     }
-    handle->add(rail, hca, *mr, scope.standby(rail));
+    handle->add(rail, hca, *mr, on.standby);
     std::lock_guard lock(mutex_);
     ++counts_[hca->name()].host;
     return {};
@@ -122,7 +119,7 @@ Status Registrar::register_on(const RegistrationScope& scope, size_t rail,
   Result<DirectRegistration> direct =
       register_direct(*hca, region, gpu, ordering, options_->gpu_memory);
   if (!direct) return forward_error(direct);
-  handle->add(rail, hca, direct->mr, scope.standby(rail));
+  handle->add(rail, hca, direct->mr, on.standby);
   {
     std::lock_guard lock(mutex_);
     ++counts_[hca->name()].gpu[static_cast<size_t>(direct->path)];

@@ -31,28 +31,27 @@ struct MemoryOptions {
   bool relaxed_ordering = true;
 };
 
+// What follows from a failed registration on a rail.
+enum class AfterFailure {
+  kFail,
+  kTryAgain,  // standby pairs have given way for it
+  kGoOn,      // the connection goes on without the rail
+};
+
 // The part of a connection that a registration depends on. What it points to belongs to the
 // connection and outlives the registration.
 struct RegistrationScope {
-  // By rail; null: the connection has given the rail up, and nothing is registered there.
-  std::vector<std::shared_ptr<HcaContext>> hcas;
+  struct Rail {
+    std::shared_ptr<HcaContext> hca;  // null: the connection has given the rail up
+    // Where what is registered on a rail is kept, as it stands by; null: in the handle.
+    std::shared_ptr<StandbyRegistrations> standby = nullptr;
+  };
+  std::vector<Rail> rails;
   OwnAllocations* own;
   bool sends;  // this is the sending end
-  // The HCA of a rail is gone (HcaContext::is_gone). Returns whether the connection goes on without
-  // that rail.
-  std::function<bool(size_t rail)> lose_rail = [](auto) { return false; };
-  // The HCA of a rail works and cannot register the memory. Returns whether the connection goes on
-  // without that rail, as it does where the rail only stands by.
-  std::function<bool(size_t rail, const Error& why)> drop_standby = [](auto...) { return false; };
-  // A registration of so many bytes has failed on a rail. Returns whether to try it again, as
-  // standby pairs have given way for it.
-  std::function<bool(size_t rail, size_t bytes, const Error& why)> make_room = [](auto...) {
-    return false;
-  };
-  // Where what is registered on a rail is kept, as it stands by; null: in the handle.
-  std::function<std::shared_ptr<StandbyRegistrations>(size_t rail)> standby = [](auto) {
-    return nullptr;
-  };
+  // room_for: bytes for which standby pairs of other connections may give way; 0: none may.
+  std::function<AfterFailure(size_t rail, size_t room_for, const Error& why)> on_failure =
+      [](auto...) { return AfterFailure::kFail; };
 };
 
 // How many regions were registered on an HCA: GPU memory, by RegistrationPath, and host memory.
@@ -79,13 +78,11 @@ class Registrar {
 
  private:
   // Registers on one rail, and adds the registration to the handle. gpu: of GPU memory.
-  Status register_on(const RegistrationScope& scope, size_t rail, const MemoryRegion& region,
+  Status register_on(const RegistrationScope::Rail& on, size_t rail, const MemoryRegion& region,
                      const GpuIdentity& gpu, MemoryHandle* handle);
   // The error of GPU memory that was refused on a rail which the connection cannot do without.
   Error refused(const std::string& pair, const MemoryRegion& region, bool is_users,
                 const Error& why);
-  // Whether the connection goes on without this rail, on which a registration failed.
-  static bool goes_on_without(const RegistrationScope& scope, size_t rail, const Error& error);
   bool log_once(const std::string& what);
 
   std::shared_ptr<const MemoryOptions> options_;

@@ -30,7 +30,7 @@ class RegistrarTest : public ::testing::Test {
   void SetUp() override {
     for (const char* name : {"fake_0", "fake_1"}) {
       ibv_device* device = verbs_.add_hca(fake_verbs::HcaConfig::infiniband(name, 1));
-      scope_.hcas.push_back(HcaContext::open(verbs_.api(), device).value());
+      scope_.rails.push_back({HcaContext::open(verbs_.api(), device).value()});
     }
   }
 
@@ -46,7 +46,7 @@ class RegistrarTest : public ::testing::Test {
     return reinterpret_cast<uintptr_t>(memory);
   }
   // The connection has the first rail alone.
-  void use_one_rail() { scope_.hcas.pop_back(); }
+  void use_one_rail() { scope_.rails.pop_back(); }
   // The next attempts by dma-buf and by nvidia-peermem fail as on a machine that supports neither.
   void fail_gpudirect() {
     verbs_.fail_call(fake_verbs::Call::kRegDmabufMr, EOPNOTSUPP);
@@ -56,6 +56,10 @@ class RegistrarTest : public ::testing::Test {
   void lose_hca_with(int error) {
     verbs_.fail_call(fake_verbs::Call::kRegMr, error);
     verbs_.fail_call(fake_verbs::Call::kQueryDevice, error);
+  }
+  // Of a connection that goes on without rails whose HCA is gone.
+  AfterFailure after_failure(size_t rail) const {
+    return scope_.rails[rail].hca->is_gone() ? AfterFailure::kGoOn : AfterFailure::kFail;
   }
   // How often each path was taken, over both HCAs.
   std::vector<uint64_t> gpu_counts() const {
@@ -97,9 +101,9 @@ TEST_F(RegistrarTest, HostMemory_IsRegisteredOnEveryRail) {
 
 TEST_F(RegistrarTest, HcaIsGone_ConnectionGoesOnWithoutItsRail) {
   std::vector<size_t> lost;
-  scope_.lose_rail = [&](size_t rail) {
+  scope_.on_failure = [&](size_t rail, auto...) {
     lost.push_back(rail);
-    return true;
+    return after_failure(rail);
   };
   for (int error : {EIO, ENODEV, ENOLINK, ENXIO}) {
     lose_hca_with(error);
@@ -121,21 +125,20 @@ TEST_F(RegistrarTest, HcaIsGone_ConnectionGoesOnWithoutItsRail) {
 }
 
 TEST_F(RegistrarTest, HcaIsGone_ConnectionCannotGoOn_IsAnError) {
-  scope_.lose_rail = [](size_t) { return false; };
   lose_hca_with(EIO);
   EXPECT_FALSE(register_host());
   // Any other failure is one of the memory.
-  scope_.lose_rail = [](size_t) { return true; };
+  scope_.on_failure = [&](size_t rail, auto...) { return after_failure(rail); };
   verbs_.fail_call(fake_verbs::Call::kRegMr, ENOMEM);
   EXPECT_FALSE(register_host());
 }
 
 TEST_F(RegistrarTest, StandbyRailCannotRegister_ConnectionGoesOnWithoutIt) {
   std::vector<size_t> dropped;
-  scope_.drop_standby = [&](size_t rail, const Error& why) {
+  scope_.on_failure = [&](size_t rail, size_t, const Error& why) {
     dropped.push_back(rail);
     EXPECT_TRUE(contains(why.text, "fake_1") || contains(why.text, "nvidia-peermem")) << why.text;
-    return rail == 1;
+    return rail == 1 ? AfterFailure::kGoOn : AfterFailure::kFail;
   };
   verbs_.fail_call(fake_verbs::Call::kRegMr, ENOMEM, /*skip=*/1);
   auto of_host = register_host().value();
@@ -157,7 +160,7 @@ TEST_F(RegistrarTest, StandbyRailCannotRegister_ConnectionGoesOnWithoutIt) {
 }
 
 TEST_F(RegistrarTest, RailGivenUp_NothingIsRegisteredThere) {
-  scope_.hcas[1] = nullptr;
+  scope_.rails[1].hca = nullptr;
   auto of_host = register_host().value();
   auto of_gpu = register_gpu().value();
   EXPECT_EQ(verbs_.live().mrs, 2);
@@ -167,7 +170,7 @@ TEST_F(RegistrarTest, RailGivenUp_NothingIsRegisteredThere) {
 
 // A GPU's driver that cannot pin the memory may answer so, too.
 TEST_F(RegistrarTest, OneRegistrationFailsAsOnALostHca_HcaAnswers_IsAFailureOfTheMemory) {
-  scope_.lose_rail = [](size_t) { return true; };
+  scope_.on_failure = [&](size_t rail, auto...) { return after_failure(rail); };
   verbs_.fail_call(fake_verbs::Call::kRegMr, EIO);
   EXPECT_FALSE(register_host());
   verbs_.fail_call(fake_verbs::Call::kRegDmabufMr, EIO);
@@ -275,7 +278,7 @@ TEST_F(RegistrarTest, DmabufOfNcclFails_PeermemDoesNotTryItAgain) {
 }
 
 TEST_F(RegistrarTest, WhyNotDirect_NamesEveryPathAndItsFix) {
-  const std::string text = why_not_direct(*scope_.hcas[0], {.dmabuf = false});
+  const std::string text = why_not_direct(*scope_.rails[0].hca, {.dmabuf = false});
   EXPECT_TRUE(contains_all(text, {"dma-buf: disabled by GDR_NCCL_GPU_MEMORY",
                                   "nvidia-peermem: ", "modprobe nvidia-peermem"}));
 }

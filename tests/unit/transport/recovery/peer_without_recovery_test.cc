@@ -66,7 +66,7 @@ TEST_F(PeerWithoutRecovery, ConnectionOfOneActiveRail_GoesWithoutTheStandbyRail)
     for (Connection* connection : {&sender->connection(), &receiver->connection()}) {
       EXPECT_FALSE(connection->recovery()->recovers());
       EXPECT_FALSE(contains(connection->text(), "fake_s1"));
-      EXPECT_EQ(connection->registration_scope().hcas.size(), 1u);
+      EXPECT_EQ(connection->registration_scope().rails.size(), 1u);
     }
     exchange({4096});
     for (const char* hca : {"fake_s1", "fake_r1"}) {
@@ -86,7 +86,7 @@ TEST_F(PeerWithoutRecovery, ReceiverOfTwoRails_UsesThatOfTheActivePair) {
   connect();
   keep_links();
   EXPECT_EQ(receiver->connection().rails().size(), 1u);
-  EXPECT_EQ(receiver->connection().registration_scope().hcas.size(), 1u);
+  EXPECT_EQ(receiver->connection().registration_scope().rails.size(), 1u);
   exchange({4096});
 }
 

@@ -40,7 +40,7 @@ TEST_F(StandbyRailsTest, MemoryCannotBeRegistered_IsGivenUpAtBothEndsForGood) {
   EXPECT_NE(buffer.memory->keys[0].lkey, 0u);
   EXPECT_EQ(buffer.memory->keys[1].lkey, 0u);
   EXPECT_THAT(awaited_warnings(log), is_only_warning_of("fake_s1:1", "it states max_qp "));
-  EXPECT_EQ(connection.registration_scope().hcas[1], nullptr);
+  EXPECT_EQ(connection.registration_scope().rails[1].hca, nullptr);
   EXPECT_TRUE(pair.poll_until(
       [&] { return contains(pair.recovery_of(*pair.receiver).state_text(), "fake_r1"); }));
   EXPECT_TRUE(
