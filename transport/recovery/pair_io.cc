@@ -31,18 +31,12 @@ Result<wire::RailAddress> present_address(const PairIo& io, uint32_t pair,
   Result<wire::RailAddress> local = rail.present_address(io.options());
   Status fits = local ? check_rail_pair(*local, remote) : forward_error(local);
   if (fits) return local;
-  Error& error = fits.error();
-  const bool lost_here = !local || !is_of_kind(*local, rail.address());
-  const bool lost = lost_here || !is_of_kind(remote, io.peer_rail(pair));
-  if (lost && error.code == Code::kInvalidUsage) {
-    const Gid& gid = lost_here ? rail.address().gid : io.peer_rail(pair).gid;
-    const std::string port = lost_here ? io.port_text(pair) : io.peer_text(pair);
-    const std::string text = to_string(gid);
-    TextAndFix parts = split_fix(error.text);
-    parts.fix = "give the network interface of " + port + " the address " +
-                (is_ipv4_mapped(gid) ? text.substr(text.rfind(':') + 1) : text) +
+  if (fits.error().code == Code::kInvalidUsage) {
+    TextAndFix parts = split_fix(fits.error().text);
+    parts.fix = "give the network interfaces of " + io.path_text(pair) + " the addresses " +
+                to_string(rail.address().gid) + " and " + to_string(io.peer_rail(pair).gid) +
                 " again, with which the connection was made";
-    error.text = to_string(parts);
+    fits.error().text = to_string(parts);
   }
   return forward_error(fits);
 }

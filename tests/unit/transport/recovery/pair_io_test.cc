@@ -81,7 +81,7 @@ TEST_F(PairIoOnRoceTest, Revive_PortHasAnotherGid_ThatIsReturnedAndThePeersConne
 }
 
 TEST_F(PairIoOnRoceTest, Revive_PortHasLostItsGidAndNoneFits_AsksForThatAddress) {
-  const char* fix = "Fix: give the network interface of fake_a:1 the address 10.0.0.1 again";
+  const char* fix = "Fix: give the network interfaces of fake_a:1 <-> ";
   gids()[0] = {{0xfd}, IBV_GID_TYPE_ROCE_V2};
   for (const auto& [forced, text] :
        {std::pair{-1, "family"}, {0, "family"}, {3, "is 3, an unused"}}) {
@@ -97,8 +97,10 @@ TEST_F(PairIoOnRoceTest, Revive_PortsCannotReachEachOther_FailsAsInTheHandshake)
     void (*change)(wire::PortAddress&);
     const char* text;
   } cases[] = {
-      {[](wire::PortAddress& peer) { peer.gid[0] = 0xfd; }, "fake_b:1 the address 10.0.0.2 again"},
-      {[](wire::PortAddress& peer) { peer.gid_type = 1; }, "fake_b:1 the address 10.0.0.2 again"},
+      {[](wire::PortAddress& peer) { peer.gid[0] = 0xfd; },
+       "::ffff:10.0.0.1 and ::ffff:10.0.0.2 again"},
+      {[](wire::PortAddress& peer) { peer.gid_type = 1; },
+       "::ffff:10.0.0.1 and ::ffff:10.0.0.2 again"},
       {[](wire::PortAddress& peer) { peer.mtu = 0; }, "an impossible MTU"},
       {[](wire::PortAddress& peer) { peer.mtu = 6; }, "an impossible MTU"},
   };
