@@ -57,11 +57,8 @@ Status query_accepted_ece(const verbs::Api& api, QueuePair* pair) {
 }
 
 void take_accepted_ece(const wire::QpAddress& receiver, QueuePair* pair) {
-  if (pair->ece && receiver.ece_supported != 0) {
-    pair->ece = receiver.ece;
-  } else {
-    pair->ece.reset();
-  }
+  const bool is_agreed = pair->ece && receiver.ece_supported != 0;
+  pair->ece = is_agreed ? std::optional(receiver.ece) : std::nullopt;
 }
 
 // The other end uses these options. EOPNOTSUPP: of an HCA without ECE whose driver answers queries
@@ -69,11 +66,8 @@ void take_accepted_ece(const wire::QpAddress& receiver, QueuePair* pair) {
 Status set_agreed_ece(const verbs::Api& api, QueuePair* pair) {
   if (!pair->ece) return {};
   const int err = set(api, pair->qp.get(), *pair->ece);
-  if (err == 0) return {};
-  if (err == EOPNOTSUPP) {
-    pair->ece.reset();
-    return {};
-  }
+  if (err == EOPNOTSUPP) pair->ece.reset();
+  if (err == 0 || err == EOPNOTSUPP) return {};
   return fail_ece(
       "setting the ECE options that the receiver has accepted (" + text_of(*pair->ece) + ")",
       pair->qp.get(), err);
