@@ -57,7 +57,7 @@ void log_loss(const RecoveryState& state, const Pair& pair) {
   GDR_TRACE(log::kNet, "%s: queue pair %u of %s failed: %s", state.link->description().c_str(),
             pair.index, state.io.port_text(pair.index).c_str(),
             to_string(pair.agreement.cause()).c_str());
-  state.hooks.rail_lost(describe_loss(state, pair));
+  state.hooks.rails->lost(describe_loss(state, pair));
 }
 
 bool is_used(const RecoveryState& state, uint32_t rail) {
@@ -131,12 +131,12 @@ void log_losses(RecoveryState& state, RecoveryTime now) {
 // Once until the pair is used again: it is tried again and again. Where the peer's port is down,
 // its loss has been logged with that.
 void log_failed_return(RecoveryState& state, Pair& pair, const Error& reason, RecoveryTime now) {
-  const RecoveryHooks& hooks = state.hooks;
   const bool port_down = state.is_port_down(pair) ||
                          (pair.agreement.peer().cause.reason == wire::PairReason::kPortDown &&
                           pair.agreement.peer().step <= pair.agreement.step());
-  if (hooks.rail_stays_lost && !port_down && now - pair.unused_since >= kStaysLostAfter) {
-    hooks.rail_stays_lost(state.io.port_text(pair.index), state.io.peer_text(pair.index), reason);
+  if (!port_down && now - pair.unused_since >= kStaysLostAfter) {
+    state.hooks.rails->stays_lost(state.io.port_text(pair.index), state.io.peer_text(pair.index),
+                                  reason);
   }
   const auto failed = RecoveryState::Logged::kFailedReturn;
   if (std::exchange(pair.logged, failed) == failed) return;
@@ -148,7 +148,7 @@ void log_return(RecoveryState& state, Pair& pair) {
   if (pair.logged == RecoveryState::Logged::kNothing) return;
   pair.logged = RecoveryState::Logged::kNothing;
   count_up(state.counters[pair.rail].returns);
-  state.hooks.rail_returned(state.io.port_text(pair.index), state.io.peer_text(pair.index));
+  state.hooks.rails->returned(state.io.port_text(pair.index), state.io.peer_text(pair.index));
 }
 
 std::string Recovery::state_text() const {

@@ -190,7 +190,7 @@ void Recovery::on_failed_poll(uint32_t rail) {
 
 void Recovery::on_late_chunks(uint32_t index, std::chrono::milliseconds lateness) const {
   const PairIo& io = state_.io;
-  state_.hooks.rail_late(io.port_text(index), io.peer_text(index), lateness);
+  state_.hooks.rails->late(io.port_text(index), io.peer_text(index), lateness);
 }
 
 bool Recovery::probe_peer() {

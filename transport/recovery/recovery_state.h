@@ -19,6 +19,7 @@
 #include "transport/recovery/completion_queues.h"
 #include "transport/recovery/pair_agreement.h"
 #include "transport/recovery/pair_io.h"
+#include "transport/recovery/rail_log.h"
 #include "transport/recovery/recovery_text.h"
 
 namespace gdr::transport {
@@ -36,23 +37,10 @@ struct PairNews {
   uint64_t arrived;  // kAgreed, at the sender: how many immediates arrived in that epoch
 };
 
-// How a recovery reaches the rest of the process. Each may be called by any thread, with the
-// recovery's mutex held.
+// How a recovery reaches the rest of the process, from any thread, with the recovery's mutex held.
 struct RecoveryHooks {
   std::function<void()> wake_watcher;  // on_tick() has to be called soon
-  // For each loss of a pair and for each return: to be logged once for all connections that share
-  // the rail. port and peer: as in RailLoss.
-  std::function<void(const RailLoss& loss)> rail_lost;
-  std::function<void(const std::string& port, const std::string& peer)> rail_returned;
-  // Chunks on a rail were late by so much, again and again, so that it is avoided: to be logged
-  // likewise. port and peer: as in RailLoss. Called without the mutex; null for tests.
-  std::function<void(const std::string& port, const std::string& peer,
-                     std::chrono::milliseconds lateness)>
-      rail_late = nullptr;
-  // A rail has not returned for a minute or more although its port is active: to be logged
-  // likewise, once until it does. reason: with its fix. port and peer: as in RailLoss. May be null.
-  std::function<void(const std::string& port, const std::string& peer, const Error& reason)>
-      rail_stays_lost = nullptr;
+  RailLog* rails;                      // outlives the recovery
 };
 
 // What has arrived on a pair, at the receiver; at the sender, what was acknowledged. A cache line

@@ -206,15 +206,11 @@ void Watcher::take_reopened(Clock::time_point now) {
 }
 
 RecoveryHooks Watcher::recovery_hooks() {
-  return {.wake_watcher =
-              [this] {
-                recoveries_.note_change();
-                wake_up();
-              },
-          .rail_lost = std::bind_front(&RailLog::lost, &rails_),
-          .rail_returned = std::bind_front(&RailLog::returned, &rails_),
-          .rail_late = std::bind_front(&RailLog::late, &rails_),
-          .rail_stays_lost = std::bind_front(&RailLog::stays_lost, &rails_)};
+  const auto wake_watcher = [this] {
+    recoveries_.note_change();
+    wake_up();
+  };
+  return {wake_watcher, &rails_};
 }
 
 void Watcher::tick(Clock::time_point now) {

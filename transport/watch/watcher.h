@@ -25,8 +25,8 @@
 #include "transport/link/reopening.h"
 #include "transport/pairs/unreachable_paths.h"
 #include "transport/recovery/blocking_calls.h"
+#include "transport/recovery/rail_log.h"
 #include "transport/recovery/recovery.h"
-#include "transport/watch/rail_log.h"
 #include "transport/watch/room_maker.h"
 #include "transport/watch/watched_links.h"
 

@@ -17,6 +17,25 @@
 
 namespace gdr::transport {
 
+// What had to be logged of rails: losses, those that the end that gave the rail up has explained,
+// and returns.
+struct RecordedRails final : RailLog {
+  RecordedRails() : RailLog(none) {}
+  void lost(const RailLoss& loss) override {
+    const bool is_explained = loss.effect == LossEffect::kExplained;
+    (is_explained ? explained : losses).push_back(lost_rail_text(loss));
+  }
+  void returned(const std::string& port, const std::string& peer) override {
+    returns.push_back(port + " <-> " + peer);
+  }
+  void stays_lost(const std::string&, const std::string& peer, const Error& reason) override {
+    stays.push_back(peer + ": " + reason.text);
+  }
+
+  Episodes none;
+  std::vector<std::string> losses, explained, returns, stays;
+};
+
 // The recovery of one end, with what it needs.
 struct RecoveringEnd {
   static constexpr int kReceives = RailSet::kReceiveBatch;
@@ -56,16 +75,8 @@ struct RecoveringEnd {
                        .before_receiving = [this](size_t) { return while_reviving; },
                        .unreachable = &unreachable,
                        .host = described().host};
-    recovery.emplace(
-        PairIo(std::move(of_pairs)), true,
-        RecoveryHooks{[this] { ++wakes; }, [this](const RailLoss& loss) { log_loss(loss); },
-                      [this](const std::string& port, const std::string& peer) {
-                        returns.push_back(port + " <-> " + peer);
-                      },
-                      nullptr,
-                      [this](const std::string&, const std::string& peer, const Error& reason) {
-                        stays_lost.push_back(peer + ": " + reason.text);
-                      }});
+    recovery.emplace(PairIo(std::move(of_pairs)), true,
+                     RecoveryHooks{[this] { ++wakes; }, &logged});
     PeerLinkOptions link_options;
     link_options.on_statement = [this](const wire::PairStatement& statement) {
       if (socket_works) recovery->steps().on_statement(statement);
@@ -76,11 +87,6 @@ struct RecoveringEnd {
     std::vector<LostAtStart> lost;
     for (uint32_t pair : not_connected) lost.push_back({pair, {wire::PairReason::kNotConnected}});
     recovery->begin(link, lost);
-  }
-
-  void log_loss(const RailLoss& loss) {
-    const bool is_explained = loss.effect == LossEffect::kExplained;
-    (is_explained ? explained : losses).push_back(lost_rail_text(loss));
   }
 
   ibv_qp* qp(uint32_t pair) { return connection.rails().pair(pair).qp.get(); }
@@ -137,9 +143,9 @@ struct RecoveringEnd {
   bool socket_works = true;
   std::function<Status()> while_reviving;  // called before a QP goes to RTR again; may be empty
   int wakes = 0;
-  // What it had to be logged: losses, those that the end that gave the rail up has explained, and
-  // returns.
-  std::vector<std::string> losses, explained, returns, stays_lost;
+  RecordedRails logged;
+  std::vector<std::string>&losses = logged.losses, &explained = logged.explained,
+  &returns = logged.returns, &stays_lost = logged.stays;
   std::vector<PairNews> seen;
 };
 

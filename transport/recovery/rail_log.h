@@ -21,22 +21,25 @@ namespace gdr::transport {
 // often its rails were lost since the last, and further ones only where more is lost: by
 // connections that have used the rail, or that have no usable rail left. Of standby rails that one
 // cause takes away in a minute, the first alone is warned of. Other losses are INFO lines, one for
-// each peer. Thread-safe; used only where something has failed.
+// each peer. Thread-safe; used only where something has failed. Virtual
+// for tests.
 class RailLog {
  public:
   explicit RailLog(Episodes& episodes, Now now = Clock::now)
       : episodes_(episodes), now_(std::move(now)) {}
+  virtual ~RailLog() = default;
 
   // A connection lost a rail.
-  void lost(const RailLoss& loss);
+  virtual void lost(const RailLoss& loss);
   // A connection uses a rail again; see RailLoss for the names of its ports.
-  void returned(const std::string& port, const std::string& peer);
+  virtual void returned(const std::string& port, const std::string& peer);
   // A connection avoids a rail that is in use, as its chunks were late again and again, at last by
   // so much. Warned of at once, and for each port every kLateEpisode at most.
-  void late(const std::string& port, const std::string& peer, std::chrono::milliseconds lateness);
+  virtual void late(const std::string& port, const std::string& peer,
+                    std::chrono::milliseconds lateness);
   static constexpr std::chrono::minutes kLateEpisode{10};
   // A rail of an active port has not returned for long: see warn_of().
-  void stays_lost(const std::string& port, const std::string& peer, const Error& reason);
+  virtual void stays_lost(const std::string& port, const std::string& peer, const Error& reason);
   // What else keeps a rail of a port away: "mlx5_1:1", or "mlx5_1:1 <-> nodeB mlx5_3:1". One
   // warning a minute for each cause; a port is warned of once for a cause until one of its rails
   // returns. Other lines are INFO.

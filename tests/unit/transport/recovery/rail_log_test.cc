@@ -1,4 +1,4 @@
-#include "transport/watch/rail_log.h"
+#include "transport/recovery/rail_log.h"
 
 #include <gtest/gtest.h>
 
