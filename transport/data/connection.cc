@@ -18,10 +18,6 @@ namespace {
 constexpr char kProbeFailed[] =
     "the peer does not answer by RDMA either, after the handshake socket was lost: ";
 
-// How long the failure of a peer is held back while work of this end that needs no peer completes:
-// a flush takes microseconds, a copy milliseconds unless the GPU is busy with something else.
-constexpr std::chrono::seconds kLocalWork{3};
-
 // Where an end whose socket has ended reaches the peer's process. An end that does not open the
 // socket asks only where nothing but the peer's host answers. direct: ReopenTarget::direct.
 ReopenTarget reopen_target(const ConnectionEnd& end, const FrameChannel& channel, bool direct) {
@@ -165,7 +161,6 @@ RegistrationScope Connection::registration_scope() const {
 }
 
 void Connection::fail_completion(const ibv_wc& wc) {
-  failed_here_ = true;
   // What was posted on a QP in error is flushed: hundreds of completions.
   if (failed() && wc.status == IBV_WC_WR_FLUSH_ERR) return;
   const std::string name = verbs::wc_status_name(wc.status);
@@ -221,16 +216,8 @@ void Connection::attend() {
 }
 
 void Connection::fail(Code code, const std::string& what) {
-  failed_here_ = true;
   link_->fail_link(Error{code, text() + ": " + what}, true);
   recovery_->on_failed_connection();
-}
-
-bool Connection::may_finish_local_work() {
-  if (failed_here_ || link_->failure().code != Code::kRemote) return false;
-  const PeerLink::Clock::time_point now = PeerLink::Clock::now();
-  if (!local_work_until_) local_work_until_ = now + kLocalWork;
-  return now < *local_work_until_;
 }
 
 Code Connection::surface_failure() {

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -67,10 +66,6 @@ class Connection {
   [[gnu::cold]] bool on_failed_post(const QueuePair& pair, uint32_t epoch, const char* what,
                                     int err);
 
-  // Whether what this end does without the peer, flushes, may still complete after the connection
-  // failed: the failure came from the peer, and not long ago.
-  [[gnu::cold]] bool may_finish_local_work();
-
   // The first failure is kept and sent to the peer; later ones are dropped. Cold: kept out of line,
   // so that the hot path saves no registers for them.
   [[gnu::cold]] void fail(Code code, const std::string& what);
@@ -94,8 +89,6 @@ class Connection {
   // Data path only.
   bool surfaced_ = false;
   bool closed_ = false;
-  bool failed_here_ = false;  // a work request or a check of this end failed
-  std::optional<PeerLink::Clock::time_point> local_work_until_;
   std::shared_ptr<Recovery> recovery_;  // shared with the watcher
   // Last, so that what a comm reads beside it can follow: NCCL polls thousands of connections in
   // turn, of which each costs a cache line and a page for every place that is looked at.

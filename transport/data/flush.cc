@@ -91,7 +91,7 @@ bool Flushes::post(const void* address, const MemoryHandle& memory, Request** re
     if (needed && may_read(rail, *taken)) (void)read(rail, index);
   }
   if (outstanding_[index].rails == 0) read_over_any(index);
-  if (connection_.failed() && !connection_.may_finish_local_work()) return false;
+  if (connection_.failed()) return false;
   *request = taken;
   return true;
 }

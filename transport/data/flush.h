@@ -48,7 +48,6 @@ class Flushes {
   void stop_rail(uint32_t rail);
   // Data arrives over the rail again, or may: it is read over from here on, and so is what waits.
   void start_rail(uint32_t rail);
-  bool is_any_outstanding() const { return !requests_.all_free(); }
   // Takes back a request that is complete.
   void give_back(Request* request) { requests_.give_back(request); }
 

@@ -64,7 +64,6 @@ class RequestPool {
     return free_[--free_count_];
   }
   void give_back(Request* request) { free_[free_count_++] = request; }
-  bool all_free() const { return free_count_ == kCount; }
   // Numbers the requests from 0.
   size_t index_of(const Request& request) const {
     return static_cast<size_t>(&request - requests_.data());

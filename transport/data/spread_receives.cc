@@ -78,14 +78,8 @@ bool SpreadReceives::progress_fully() {
   // poll in kPollsPerLookAtAll sees.
   (void)set_quiet(std::ranges::all_of(
       pairs_, [](const ReceivePair& pair) { return pair.usable || pair.standby; }));
-  return !connection_.failed() || finishes_flushes();
-}
-
-// After a failure of the peer: whether flushes are still to be awaited. What they complete counts,
-// as NCCL may need nothing else of the peer.
-bool SpreadReceives::finishes_flushes() {
-  slots_.end_observation();
-  return flushes_.is_any_outstanding() && connection_.may_finish_local_work();
+  if (connection_.failed()) slots_.end_observation();
+  return !connection_.failed();
 }
 
 bool SpreadReceives::take(const ibv_wc* completions, int count) {

@@ -74,7 +74,6 @@ class SpreadReceives final : public SpreadPath {
   void on_lost(uint32_t index);
   void on_agreed(uint32_t index);
   void on_returned(const PairNews& news);
-  [[gnu::cold]] bool finishes_flushes();
 
   // A write of clear-to-send is complete.
   void on_announced(uint64_t wr_id);

@@ -17,8 +17,8 @@ constexpr std::chrono::minutes kPayloadInterval{4};
 // the HCA's own retries: 30 to 40 s with the defaults of NCCL_IB_TIMEOUT and NCCL_IB_RETRY_CNT.
 constexpr std::chrono::seconds kProbeInterval{10};
 // Time between an orderly end and the failure of the link: completions of what the peer sent before
-// may still be unread in our CQ.
-constexpr std::chrono::milliseconds kGrace{500};
+// may still be unread in our CQ, and NCCL flushes that to GPU memory.
+constexpr std::chrono::seconds kGrace{2};
 // Until a link without a peer fails: its other connections find that out as well, for one warning.
 constexpr std::chrono::milliseconds kTogether{100};
 
