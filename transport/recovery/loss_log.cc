@@ -19,11 +19,6 @@ constexpr milliseconds kLogAfter{1000};
 // A rail that has not returned for so long is warned of where its port is active.
 constexpr std::chrono::seconds kStaysLostAfter{60};
 
-void count_up(std::atomic<uint64_t>& losses_or_returns) {
-  losses_or_returns.store(losses_or_returns.load(std::memory_order_relaxed) + 1,
-                          std::memory_order_relaxed);
-}
-
 // The ports of this end over which the connection goes on: of active pairs, else of standby pairs,
 // else of further pairs between the same two ports, which are lost soon.
 std::string usable_ports(const RecoveryState& state, const Pair& but) {
@@ -51,19 +46,6 @@ bool is_explained(const Pair& pair) {
     return reason == wire::PairReason::kWithdrawn || reason == wire::PairReason::kNotConnected;
   };
   return pair.stands_by && (is_given_up(here) || is_given_up(pair.agreement.peer().cause.reason));
-}
-
-void log_loss(const RecoveryState& state, const Pair& pair) {
-  GDR_TRACE(log::kNet, "%s: queue pair %u of %s failed: %s", state.link->description().c_str(),
-            pair.index, state.io.port_text(pair.index).c_str(),
-            to_string(pair.agreement.cause()).c_str());
-  state.hooks.rails->lost(describe_loss(state, pair));
-}
-
-bool is_used(const RecoveryState& state, uint32_t rail) {
-  return std::ranges::any_of(state.pairs, [rail](const Pair& pair) {
-    return pair.rail == rail && pair.agreement.usable();
-  });
 }
 
 // What a pair that is not usable waits for.
@@ -115,7 +97,7 @@ void note_loss(RecoveryState& state, Pair& pair, RecoveryTime now) {
     return log_failed_return(state, pair, {Code::kRemote, text}, now);
   }
   pair.unused_since = now;
-  if (!state.io.is_rail_missing(pair.index)) count_up(state.counters[pair.rail].losses);
+  if (!state.io.is_rail_missing(pair.index)) ++state.counters[pair.rail].losses;
 }
 
 // Where the connection has failed, its error says more.
@@ -124,7 +106,9 @@ void log_losses(RecoveryState& state, RecoveryTime now) {
     if (!pair.lost_at || pair.logged != RecoveryState::Logged::kNothing) continue;
     if (!pair.agreement.recovered() && now - *pair.lost_at < kLogAfter) continue;
     pair.logged = RecoveryState::Logged::kLoss;
-    if (!state.link->failed() || state.is_any_usable()) log_loss(state, pair);
+    if (!state.link->failed() || state.is_any_usable()) {
+      state.hooks.rails->lost(describe_loss(state, pair));
+    }
   }
 }
 
@@ -147,7 +131,7 @@ void log_failed_return(RecoveryState& state, Pair& pair, const Error& reason, Re
 void log_return(RecoveryState& state, Pair& pair) {
   if (pair.logged == RecoveryState::Logged::kNothing) return;
   pair.logged = RecoveryState::Logged::kNothing;
-  count_up(state.counters[pair.rail].returns);
+  ++state.counters[pair.rail].returns;
   state.hooks.rails->returned(state.io.port_text(pair.index), state.io.peer_text(pair.index));
 }
 
@@ -156,14 +140,12 @@ std::string Recovery::state_text() const {
   if (state_.closed) return "";  // the rails may not exist any more
   std::string text;
   for (const Pair& pair : state_.pairs) {
-    if (pair.agreement.usable()) continue;
-    text += (text.empty() ? ", lost: " : "; ") + state_.io.path_text(pair.index) + " (" +
-            cause_text(describe_loss(state_, pair)) + "), " + awaited_text(pair);
-  }
-  for (uint32_t rail = 0; rail < state_.rails.size(); ++rail) {
-    if (!state_.rails[rail].port_down || !is_used(state_, rail)) continue;
-    text += (text.empty() ? ", " : "; ") + to_string(state_.device(rail)) +
-            ": its port is down, the HCA retries";
+    const bool is_usable = pair.agreement.usable();
+    if (is_usable && !state_.is_port_down(pair)) continue;
+    text += (text.empty() ? ", " : "; ") + state_.io.path_text(pair.index);
+    text += is_usable ? ": its port is down, the HCA retries"
+                      : " is lost (" + cause_text(describe_loss(state_, pair)) + "), " +
+                            awaited_text(pair);
   }
   return text;
 }

@@ -200,10 +200,10 @@ class Recovery {
   void on_failed_connection();
   // Nothing touches a QP, a rail or the tables from here on. Idempotent.
   void close();
-  // ", lost: mlx5_1:1 <-> mlx5_1:1 (RETRY_EXC_ERR), tried again from time to time" for the text of
-  // a stalled connection: each pair that cannot be used, with the cause of its loss and what it
-  // waits for; and each rail that is used although its port is down. "" where there are none, and
-  // after close().
+  // ", mlx5_1:1 <-> nodeB mlx5_1:1 is lost (RETRY_EXC_ERR), tried again from time to time" for the
+  // text of a stalled connection: each pair that cannot be used, with the cause of its loss and
+  // what it waits for; and each that is used although its port is down. "" where there are none,
+  // and after close().
   std::string state_text() const;
 
   RecoverySteps& steps() { return steps_; }

@@ -194,8 +194,7 @@ TEST_F(StandbyCreationTest, Text_MarksTheStandbyRailsOfBothEnds) {
 TEST_F(StandbyRailsTest, BothPortsGoDown_TheLastIsAWarningThatTheConnectionWaits) {
   RailsPair pair(1, 1);
   pair.set_port('s', 0, false);
-  ASSERT_TRUE(pair.poll_until(
-      [&] { return !log.lines("queue pair 0 of fake_s0:1 failed: the port is down").empty(); }));
+  ASSERT_TRUE(pair.poll_until([&] { return !log.lines("is lost: the port is down").empty(); }));
   EXPECT_THAT(log.lines("usable rail"), testing::IsEmpty());
   pair.set_port('s', 1, false);
   ASSERT_TRUE(pair.poll_until([&] { return !log.warnings("the last usable rail").empty(); }));
