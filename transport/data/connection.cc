@@ -90,7 +90,6 @@ void Connection::make_recovery(RailTables& tables, int receives) {
       .first_psn = end_.first_psn,
       .receives = receives,
       .before_receiving = [this](size_t pair) { return end_.ece_setter(pair, /*again=*/true); },
-      .missing = &end_.missing_ports,
       .unreachable = &end_.watcher->unreachable_paths(),
       .host = host_name()};
   recovery_ = std::make_shared<Recovery>(PairIo(std::move(set_up)), end_.recovers(),

@@ -48,7 +48,6 @@ struct ConnectionEnd {
   ServiceClass service;    // of what this end writes
   uint64_t sequence_base;  // which the sender chooses: wire::EndPoint's
   wire::EndPoint peer{};
-  MissingPorts missing_ports;
   RailSet rails;
 };
 

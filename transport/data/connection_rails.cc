@@ -39,18 +39,7 @@ Result<RailTables> ConnectionSetUp::add_rails(const EndRails& rails, const PairP
     end_.offers_recovery = offers;
     tables = make_rails(rails, plan, each, {});
   }
-  if (tables) name_missing_ports(rails, plan);
   return tables;
-}
-
-void ConnectionSetUp::name_missing_ports(const EndRails& all, const PairPlan& plan) {
-  end_.missing_ports.clear();
-  for (uint32_t i = 0; i < end_.rails.pair_count(); ++i) {
-    const QueuePair& pair = end_.rails.pair(i);
-    if (pair.qp != nullptr) continue;
-    const std::string port = to_string(all[plan[i].rail]);
-    if (port != to_string(end_.rails[pair.rail].device())) end_.missing_ports.emplace(i, port);
-  }
 }
 
 Status ConnectionSetUp::add_rail(const Device& device, const RailSpec& spec) {
@@ -119,6 +108,10 @@ Result<RailTables> ConnectionSetUp::try_rails(const EndRails& rails, const PairP
     if (!made) return forward_error(made);
   }
   end_.rails.arrange(compact);
+  for (uint32_t i = 0; i < plan.size(); ++i) {
+    if (pairs_on_rail(plan, plan[i].rail) > 0) continue;
+    end_.rails.pair(i).missing_port = to_string(rails[plan[i].rail]);
+  }
   return tables;
 }
 

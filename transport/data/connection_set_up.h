@@ -67,7 +67,6 @@ class ConnectionSetUp {
   Result<RailTables> try_rails(const EndRails& rails, const PairPlan& plan, RailSpec each,
                                size_t* failed);
   Status add_rail(const Device& device, const RailSpec& spec);
-  void name_missing_ports(const EndRails& all, const PairPlan& plan);
   bool is_known_unreachable(uint32_t pair) const;
   bool has_active() const;
   bool is_excluded(size_t pair) const;

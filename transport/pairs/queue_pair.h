@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "base/result.h"
 #include "drivers/verbs/handles.h"
@@ -40,6 +41,8 @@ struct QueuePair {
   uint32_t peer_tables_rkey = 0;
   // What both HCAs agree on, as far as that is known (ece_agreement.h).
   std::optional<wire::Ece> ece = std::nullopt;
+  // Where the connection goes without the rail of a pair that has no QP: its port, "mlx5_0:1".
+  std::string missing_port = {};
 };
 
 // Creates a QP on the device's HCA in RESET. Sends and receives complete in `cq`, which the QP must

@@ -5,7 +5,6 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -57,10 +56,6 @@ class RailEnd {
 // "mlx5_0:1 lid 5", "mlx5_0:1 lid 5 flid 49153" or "mlx5_0:1 gid ::ffff:10.0.0.1 (RoCE v2, index
 // 3)".
 std::string to_string(const wire::RailAddress& address);
-
-// The ports of this end that pairs without a QP were meant for, by pair, where the connection goes
-// without their rail: "mlx5_0:1".
-using MissingPorts = std::map<uint32_t, std::string>;
 
 // Whether two RoCE ports have the same RoCE version and address family.
 bool is_of_kind(const wire::RailAddress& one, const wire::RailAddress& other);

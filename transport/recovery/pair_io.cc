@@ -129,7 +129,7 @@ const wire::PairStatement& PairIo::peer_statement(uint32_t pair) const {
 }
 
 std::string PairIo::port_text(uint32_t pair) const {
-  return is_rail_missing(pair) ? is_.missing->at(pair) : to_string(rail_of(pair).device());
+  return is_rail_missing(pair) ? at(pair).missing_port : to_string(rail_of(pair).device());
 }
 
 // A pair without a QP is on rail 0 where the peer goes without its rail (ConnectionSetUp).

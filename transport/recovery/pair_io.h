@@ -32,7 +32,6 @@ struct PairSetUp {
   int receives;          // posted per QP
   // What is done to QP `index` before it goes to RTR; may return null.
   std::function<std::function<Status()>(size_t index)> before_receiving;
-  const MissingPorts* missing = nullptr;    // null: every pair's rail is there
   UnreachablePaths* unreachable = nullptr;  // null: none is known
   std::string host;                         // of this end, for texts
 };
@@ -91,9 +90,7 @@ class PairIo {
   const wire::PairStatement& peer_statement(uint32_t pair) const;
 
   // Whether the connection goes without the pair's rail, so that at(pair).rail is another one.
-  bool is_rail_missing(uint32_t pair) const {
-    return is_.missing != nullptr && is_.missing->contains(pair);
-  }
+  bool is_rail_missing(uint32_t pair) const { return !at(pair).missing_port.empty(); }
   // "mlx5_0:1", "nodeB mlx5_3:1" and "mlx5_0:1 <-> nodeB mlx5_3:1", for texts. A peer without a QP
   // for the pair does not say which port that was meant for: "nodeB (unnamed)".
   std::string port_text(uint32_t pair) const;
