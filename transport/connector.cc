@@ -133,9 +133,7 @@ Result<bool> Connector::make_connection() {
   if (!connected || !*connected) return connected;
   Result<bool> prepared = comm_->prepare();
   if (!prepared || !*prepared) return prepared;
-  wire::EndPoint hello = comm_->end_point(secret_);
-  hello.seen_from = fingerprint_of_host(own_address(channel_.fd()));
-  channel_.queue(hello, wire::FrameKind::kHello);
+  channel_.queue(comm_->end_point(secret_), wire::FrameKind::kHello);
   state_ = State::kAwaitingReply;
   return true;
 }

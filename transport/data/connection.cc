@@ -137,8 +137,8 @@ RegistrationScope Connection::registration_scope() const {
   }
   // Without the keys of this end the peer must not use the rail either: it learns that the pairs
   // are lost, and this end does not bring them back.
-  scope.on_failure = [this, asked = size_t{0}](size_t index, size_t room_for,
-                                               const Error& why) mutable {
+  scope.on_failure = [this, asked = RoomRequests{}](size_t index, size_t room_for,
+                                                    const Error& why) mutable {
     const auto rail = static_cast<uint32_t>(index);
     const Device& device = end_.rails[rail].device();
     const bool stands_by = end_.stands_by(rail);
@@ -147,7 +147,7 @@ RegistrationScope Connection::registration_scope() const {
       return survives ? AfterFailure::kGoOn : AfterFailure::kFail;
     }
     if (!stands_by && room_for > 0 &&
-        end_.watcher->room().make_room(*device.hca, why, asked++, room_for)) {
+        end_.watcher->room().make_room(*device.hca, why, &asked, room_for)) {
       return AfterFailure::kTryAgain;
     }
     if (!stands_by || recovery_ == nullptr || !recovery_->withdraw_rail(rail, why.sys_errno)) {

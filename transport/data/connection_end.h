@@ -43,10 +43,10 @@ struct ConnectionEnd {
   bool offers_recovery = false;         // this end recovers pairs
   bool peer_declines_recovery = false;  // which this end could have used
   int lacks = 0;                        // errno value with which a rail could not be made at last
-  size_t rooms = 0;                     // how often it has asked for room (RoomMaker)
   uint32_t first_psn;
   ServiceClass service;    // of what this end writes
   uint64_t sequence_base;  // which the sender chooses: wire::EndPoint's
+  RoomRequests rooms;
   wire::EndPoint peer{};
   RailSet rails;
 };

@@ -77,7 +77,7 @@ Result<RailTables> ConnectionSetUp::make_rails(const EndRails& rails, PairPlan p
     const bool lacks = failed < active && RoomMaker::is_shared_lack(why.sys_errno);
     if (lacks && drop_standby_up_to(failed, &plan)) continue;
     RoomMaker& room = end_.watcher->room();
-    if (lacks && room.make_room(*rails[failed].hca, why, end_.rooms++)) continue;
+    if (lacks && room.make_room(*rails[failed].hca, why, &end_.rooms)) continue;
     missing.emplace(failed, why);
     if (!end_.offers_recovery || missing.size() == rails.size()) {
       return tl::unexpected<Error>(missing.begin()->second);

@@ -119,7 +119,7 @@ bool Flushes::read(Rail& rail, size_t index) {
     Status connected = connect_again(rail);
     if (!connected) {
       (void)connection_.end().watcher->room().make_room(*end.device().hca, connected.error(),
-                                                        connection_.end().rooms++, /*bytes=*/0,
+                                                        &connection_.end().rooms, /*bytes=*/0,
                                                         /*waits=*/false);
       connected = connect_again(rail);
     }

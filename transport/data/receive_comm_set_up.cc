@@ -80,7 +80,7 @@ Status ReceiveComm::create_flushes() {
     if (!is_used || !may_register_gpu_memory(*device.hca)) continue;
     Status added = flushes_.add_rail(rail, stands_by);
     while (!added && (set_up_->give_up_standby(device, added.error()) ||
-                      end.watcher->room().make_room(*device.hca, added.error(), end.rooms++))) {
+                      end.watcher->room().make_room(*device.hca, added.error(), &end.rooms))) {
       added = flushes_.add_rail(rail, stands_by);
     }
     if (!added && end.recovers()) added = set_up_->exclude_rail(rail, added.error());

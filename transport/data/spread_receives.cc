@@ -155,7 +155,10 @@ void SpreadReceives::take_news() {
 void SpreadReceives::on_lost(uint32_t index) {
   pairs_[index].usable = pairs_[index].arrives = false;
   if (index != announcer_) return;
-  announcing_ = Announcing::kLost;
+  // What is complete was announced; so nothing is under way where all is.
+  const bool is_settled = slots_.oldest_incomplete() == slots_.head();
+  const bool is_down = is_settled && announcing_ == Announcing::kFreely;
+  announcing_ = is_down ? Announcing::kDown : Announcing::kLost;
   announcements().pause();
 }
 

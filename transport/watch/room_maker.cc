@@ -60,12 +60,18 @@ Room RoomMaker::ask(const HcaContext* on, bool waits) {
 }
 
 // HCAs share the limit on locked memory, which ENOMEM may mean, and nothing else. Pairs of others
-// are asked where none of this HCA is left.
-bool RoomMaker::make_room(const HcaContext& hca, const Error& lack, size_t times, size_t bytes,
-                          bool waits) {
-  if (!is_shared_lack(lack.sys_errno) || times >= kMostRooms + bytes / kBytesOfRoom) return false;
+// are asked where none of this HCA is left. A connection's objects are small: where one of another
+// HCA has given way in vain, something else is lacking.
+bool RoomMaker::make_room(const HcaContext& hca, const Error& lack, RoomRequests* so_far,
+                          size_t bytes, bool waits) {
+  const size_t most = kMostRooms + bytes / kBytesOfRoom;
+  if (!is_shared_lack(lack.sys_errno) || so_far->count++ >= most) return false;
   Room room = ask(&hca, waits);
-  if (room == Room::kNone && lack.sys_errno == ENOMEM) room = ask(nullptr, waits);
+  const bool helps = bytes > 0 || lack.text != so_far->elsewhere;
+  if (room == Room::kNone && lack.sys_errno == ENOMEM && helps) {
+    so_far->elsewhere = lack.text;
+    room = ask(nullptr, waits);
+  }
   if (room == Room::kNone) return false;
   TextAndFix parts = split_fix(lack.text);
   if (parts.fix.empty()) parts.fix = "raise what has run out, or set GDR_NCCL_STANDBY_RAILS=0";

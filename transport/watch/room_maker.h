@@ -15,6 +15,12 @@
 
 namespace gdr::transport {
 
+// What a connection, or a registration, has asked others for so far.
+struct RoomRequests {
+  size_t count = 0;
+  std::string elsewhere;  // the text of the lack for which other HCAs were asked last
+};
+
 // Thread-safe.
 class RoomMaker {
  public:
@@ -32,10 +38,9 @@ class RoomMaker {
   static bool is_shared_lack(int err);
   // Something could not be created on that HCA. Where that is a shared lack, has a connection
   // destroy the QP of a standby pair there, or elsewhere if the memory that may be locked is
-  // lacking, with a warning. times: how often the connection, or the registration of so many bytes,
-  // has asked before. waits: for a second or two where the connections are busy. Returns whether
-  // one was destroyed, so that it is to be tried again.
-  bool make_room(const HcaContext& hca, const Error& lack, size_t times, size_t bytes = 0,
+  // lacking, with a warning. bytes: of a registration. waits: for a second or two where the
+  // connections are busy. Returns whether one was destroyed, so that it is to be tried again.
+  bool make_room(const HcaContext& hca, const Error& lack, RoomRequests* so_far, size_t bytes = 0,
                  bool waits = true);
   // Checks that the process may lock options.spare_memory beside what connections with standby
   // rails take, by a registration, at the first call, after as many connections as the options have

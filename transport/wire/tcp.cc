@@ -241,9 +241,4 @@ uint64_t fingerprint_of(const sockaddr_storage& address) {
   return hash;
 }
 
-uint64_t fingerprint_of_host(sockaddr_storage address) {
-  set_port(&address, 0);
-  return fingerprint_of(address);
-}
-
 }  // namespace gdr::transport

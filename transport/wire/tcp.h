@@ -49,7 +49,5 @@ sockaddr_storage own_address(int fd);
 void set_port(sockaddr_storage* address, uint16_t port);
 // The same at both ends for the same address and port.
 uint64_t fingerprint_of(const sockaddr_storage& address);
-// The same with port 0.
-uint64_t fingerprint_of_host(sockaddr_storage address);
 
 }  // namespace gdr::transport

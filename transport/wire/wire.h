@@ -219,7 +219,7 @@ struct EndPoint {
   uint8_t traffic_class;  // of the GRH, RoCE only
   uint16_t tcp_port;      // at which this end's process takes kReopen; 0: it does not
   // kReply: FNV-1a of address and port of the sender's socket, as the receiver sees them, in text:
-  // "192.0.2.1:4711", "[fe80::1]:4711". kHello: of the address as the sender sees it, with port 0.
+  // "192.0.2.1:4711", "[fe80::1]:4711". kHello: zero.
   uint64_t seen_from;
   uint8_t reserved[16];
   std::array<QpAddress, kMaxQps> qp;
