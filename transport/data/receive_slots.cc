@@ -15,49 +15,39 @@ ReceiveSlots::ReceiveSlots(Connection& connection)
     : connection_(connection),
       events_(connection.options().observer.posted != nullptr ? wire::kSlots : 0) {}
 
-void ReceiveSlots::take_coded(const ibv_wc& wc, uint32_t epoch) {
-  take(wire::decode(be32toh(wc.imm_data)), wc, epoch);
+uint64_t ReceiveSlots::take_coded(const ibv_wc& wc, uint32_t epoch) {
+  return take(wire::decode(be32toh(wc.imm_data)), wc, epoch);
 }
 
-void ReceiveSlots::take(const wire::Immediate& imm, const ibv_wc& wc, uint32_t epoch) {
+// Where the size of a message is in the table, its chunks count equal parts, and the first one that
+// arrives what is left, so that the sum is right.
+uint64_t ReceiveSlots::take(const wire::Immediate& imm, const ibv_wc& wc, uint32_t epoch) {
   Request* request = slots_[imm.slot];
   if (request == nullptr) return fail(kUnexpectedData);
   const uint32_t buffer = (imm.slot - wire::slot_of(request->first)) % wire::kSlots;
   if (wire::stamp_of(request->first + buffer, epoch) != imm.stamp) return fail(kUnexpectedData);
   uint64_t& bytes = request->bytes[buffer];
+  uint64_t brought = wc.byte_len;
   if (imm.size_is_coded) {
-    bytes = wire::size_of_code(imm.size_code, request->capacity[buffer]);
-    if (wc.byte_len != 0 || request->chunks_seen[buffer] != 0) return fail(kSizeTwice);
+    if (brought != 0 || request->chunks_seen[buffer] != 0) return fail(kSizeTwice);
+    brought = bytes = wire::size_of_code(imm.size_code, request->capacity[buffer]);
+  } else if (imm.size_in_table) {
+    bytes = load_hca_written(tables_->sizes[imm.slot]);
+    brought = bytes / imm.chunks + (request->chunks_seen[buffer] == 0 ? bytes % imm.chunks : 0);
   } else {
-    bytes = imm.size_in_table ? load_hca_written(tables_->sizes[imm.slot]) : bytes + wc.byte_len;
+    bytes += brought;
   }
   if (bytes > request->capacity[buffer]) {
     return fail("more data arrived than the receive has room for");
   }
-  if (++request->chunks_seen[buffer] != imm.chunks) return;
+  if (++request->chunks_seen[buffer] != imm.chunks) return brought;
   slots_[imm.slot] = nullptr;
   if (request->observed) [[unlikely]] {
     connection_.options().observer.end(std::exchange(events_[imm.slot], nullptr));
     request->observed = request->pending > 1;
   }
   complete_buffer(request);
-}
-
-// Where the size of a message is in the table, its chunks count equal parts, and the one that
-// arrives last what is left, so that the sum is right.
-uint64_t ReceiveSlots::chunk_bytes(const ibv_wc& wc) const {
-  const uint32_t bits = be32toh(wc.imm_data);
-  if (bits >> 31 == 0) [[likely]]
-    return wc.byte_len;
-  const wire::Immediate imm = wire::decode(bits);
-  const Request* request = slots_[imm.slot];
-  if (request == nullptr) return 0;
-  const uint32_t buffer = (imm.slot - wire::slot_of(request->first)) % wire::kSlots;
-  if (imm.size_is_coded) return wire::size_of_code(imm.size_code, request->capacity[buffer]);
-  const uint64_t all = load_hca_written(tables_->sizes[imm.slot]);
-  const uint64_t part = all / imm.chunks;
-  const bool last = request->chunks_seen[buffer] + 1u == imm.chunks;
-  return last ? all - part * (imm.chunks - 1) : part;
+  return brought;
 }
 
 uint64_t ReceiveSlots::oldest_incomplete() const {
@@ -75,6 +65,9 @@ void ReceiveSlots::end_observation() {
   for (void*& event : events_) connection_.options().observer.end(std::exchange(event, nullptr));
 }
 
-void ReceiveSlots::fail(const char* what) { connection_.fail(Code::kInternal, what); }
+uint64_t ReceiveSlots::fail(const char* what) {
+  connection_.fail(Code::kInternal, what);
+  return 0;
+}
 
 }  // namespace gdr::transport

@@ -58,21 +58,19 @@ class ReceiveSlots {
   void take_whole(Request* request, uint32_t bits, uint32_t bytes);
   // Takes the completion of one chunk. Its immediate data names the slot, and the chunks of the
   // whole message, of which this is any. epoch: of the pair over which it came. What does not fit
-  // fails the connection.
-  void take_chunk(const ibv_wc& wc, uint32_t epoch);
-  // The bytes that a chunk has brought.
-  uint64_t chunk_bytes(const ibv_wc& wc) const;
+  // fails the connection. Returns the bytes that the chunk has brought.
+  uint64_t take_chunk(const ibv_wc& wc, uint32_t epoch);
 
   // Returns the number of the oldest buffer that is posted and not complete; head() where all are
   // complete.
   uint64_t oldest_incomplete() const;
 
  private:
-  void take(const wire::Immediate& imm, const ibv_wc& wc, uint32_t epoch);
-  [[gnu::noinline]] void take_coded(const ibv_wc& wc, uint32_t epoch);
+  uint64_t take(const wire::Immediate& imm, const ibv_wc& wc, uint32_t epoch);
+  [[gnu::noinline]] uint64_t take_coded(const ibv_wc& wc, uint32_t epoch);
   void complete_buffer(Request* request);
   // Cold: kept out of line, so that the hot path saves no registers for it.
-  [[gnu::cold]] void fail(const char* what);
+  [[gnu::cold]] uint64_t fail(const char* what);
 
   Connection& connection_;
   RailTables tables_;
@@ -132,11 +130,11 @@ inline void ReceiveSlots::fill(const ReceiveBuffer& buffer, int index, Request* 
   announcements_.on_received();
 }
 
-[[gnu::always_inline]] inline void ReceiveSlots::take_chunk(const ibv_wc& wc, uint32_t epoch) {
+[[gnu::always_inline]] inline uint64_t ReceiveSlots::take_chunk(const ibv_wc& wc, uint32_t epoch) {
   const uint32_t bits = be32toh(wc.imm_data);
   if (wire::is_size_coded(bits)) [[unlikely]]
     return take_coded(wc, epoch);
-  take(wire::decode_chunk(bits), wc, epoch);
+  return take(wire::decode_chunk(bits), wc, epoch);
 }
 
 }  // namespace gdr::transport

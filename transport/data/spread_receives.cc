@@ -96,8 +96,7 @@ inline void SpreadReceives::on_work(const WorkId& id, const ibv_wc& wc) {
     return refuse_arrival();
   if (pair.epoch != id.epoch) [[unlikely]]
     receive_early(id);
-  count_arrival(pair, slots_.chunk_bytes(wc));
-  slots_.take_chunk(wc, id.epoch);
+  count_arrival(pair, slots_.take_chunk(wc, id.epoch));
   refill_if_due(pair);
 }
 
