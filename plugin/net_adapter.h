@@ -170,20 +170,13 @@ inline abi::ncclResult_t isend_observed(void* send_comm, void* data, size_t size
 
 inline bool is_buffer_count(int n) { return n >= 1 && n <= abi::kMaxRecvs; }
 
-// Collects the parallel arrays of a grouped call; `tags` may be null. Returns false where there are
-// too few or too many buffers.
-template <class Size>
-[[gnu::always_inline]] inline bool gather(int n, void** data, const Size* sizes, const int* tags,
-                                          void** mhandles, transport::ReceiveBuffer* buffers) {
-  if (!is_buffer_count(n)) [[unlikely]]
-    return false;
-  for (int i = 0; i < n; ++i) {
-    buffers[i] = transport::ReceiveBuffer{data[i], static_cast<size_t>(sizes[i]),
-                                          tags == nullptr ? 0 : tags[i],
-                                          static_cast<transport::MemoryHandle*>(mhandles[i])};
+// The sizes of a grouped call before v9. Of too few or too many buffers: none.
+struct LargeSizes {
+  LargeSizes(int n, const int* sizes) {
+    if (is_buffer_count(n)) std::copy_n(sizes, n, bytes);
   }
-  return true;
-}
+  size_t bytes[abi::kMaxRecvs];
+};
 
 // The entry of v9 and later, whose sizes are the transport's: nothing is copied.
 [[gnu::always_inline]] inline abi::ncclResult_t irecv(void* recv_comm, int n, void** data,
@@ -202,15 +195,8 @@ template <class Size>
 
 inline abi::ncclResult_t irecv(void* recv_comm, int n, void** data, int* sizes, int* tags,
                                void** mhandles, void** request) {
-  *request = nullptr;
-  return guarded("irecv", [&] {
-    transport::ReceiveBuffer buffers[abi::kMaxRecvs];
-    if (!gather(n, data, sizes, tags, mhandles, buffers)) [[unlikely]]
-      return bad_buffer_count("irecv");
-    transport::Request* posted;
-    const bool alive = as_comm<transport::ReceiveComm>(recv_comm)->irecv(buffers, n, &posted);
-    return hand_over(posted, alive, recv_comm, request);
-  });
+  LargeSizes large(n, sizes);
+  return irecv(recv_comm, n, data, large.bytes, tags, mhandles, request);
 }
 
 [[gnu::cold, gnu::noinline]] inline abi::ncclResult_t irecv_reported(void* recv_comm, int n,
@@ -220,12 +206,10 @@ inline abi::ncclResult_t irecv(void* recv_comm, int n, void** data, int* sizes, 
                                                                      void** request) {
   *request = nullptr;
   return guarded("irecv", [&] {
-    transport::ReceiveBuffer buffers[abi::kMaxRecvs];
-    if (!gather(n, data, sizes, tags, mhandles, buffers)) [[unlikely]]
-      return bad_buffer_count("irecv");
+    if (!is_buffer_count(n)) return bad_buffer_count("irecv");
     transport::Request* posted;
-    const bool alive =
-        as_comm<transport::ReceiveComm>(recv_comm)->irecv_observed(buffers, n, phandles, &posted);
+    const bool alive = as_comm<transport::ReceiveComm>(recv_comm)->irecv_observed(
+        transport::ReceiveArrays{n, data, sizes, tags, mhandles}, phandles, &posted);
     return hand_over(posted, alive, recv_comm, request);
   });
 }
@@ -242,11 +226,12 @@ inline abi::ncclResult_t iflush(void* recv_comm, int n, void** data, int* sizes,
                                 void** request) {
   *request = nullptr;
   return guarded("iflush", [&] {
-    transport::ReceiveBuffer buffers[abi::kMaxRecvs];
-    if (!gather(n, data, sizes, nullptr, mhandles, buffers)) [[unlikely]]
+    if (!is_buffer_count(n)) [[unlikely]]
       return bad_buffer_count("iflush");
+    const LargeSizes large(n, sizes);
     transport::Request* posted;
-    const bool alive = as_comm<transport::ReceiveComm>(recv_comm)->iflush(buffers, n, &posted);
+    const bool alive = as_comm<transport::ReceiveComm>(recv_comm)->iflush(
+        transport::ReceiveArrays{n, data, large.bytes, nullptr, mhandles}, &posted);
     return hand_over(posted, alive, recv_comm, request);
   });
 }

@@ -3,6 +3,7 @@
 #include <endian.h>
 
 #include <array>
+#include <span>
 
 #include "tests/fuzz/comm_run.h"
 
@@ -99,7 +100,8 @@ struct ReceiverRun : CommRun {
       receive.bytes[i] = input.number<uint16_t>() % kBufferBytes;
       buffers[i] = to.receive(receive.bytes[i], i);
     }
-    note(receiver.irecv(buffers.data(), receive.count, &receive.request));
+    const transport::Arrays arrays(std::span(buffers).first(static_cast<size_t>(receive.count)));
+    note(receiver.irecv(arrays.get(), &receive.request));
     if (receive.request == nullptr) return;
     check(!failed, "a failed connection receives");
     posted += receive.count;
@@ -123,7 +125,7 @@ struct ReceiverRun : CommRun {
     const auto buffer = to.receive(64);
     Request* request = nullptr;
     if (flushes.size() < transport::Flushes::kRequests) {
-      note(receiver.iflush(&buffer, 1, &request));
+      note(receiver.iflush(transport::Arrays(buffer).get(), &request));
     }
     if (request != nullptr) flushes.push_back(request);
   }

@@ -6,6 +6,7 @@
 #include <array>
 #include <chrono>
 #include <cstring>
+#include <span>
 #include <vector>
 
 #include "tests/fuzz/comm_run.h"
@@ -66,7 +67,8 @@ struct RailsRun {
       buffers[i] = {to.data.get() + (buffers_ + i) * kRoom, kRoom, i, to.memory.get()};
     }
     Receive receive{.request = nullptr, .first = buffers_, .count = count};
-    note(pair.receiver->irecv(buffers.data(), count, &receive.request), false);
+    const transport::Arrays arrays(std::span(buffers).first(static_cast<size_t>(count)));
+    note(pair.receiver->irecv(arrays.get(), &receive.request), false);
     if (receive.request == nullptr) return;
     buffers_ += static_cast<size_t>(count);
     receives_.push_back(receive);
@@ -91,7 +93,7 @@ struct RailsRun {
     const transport::ReceiveBuffer buffer{to.data.get(), kRoom, 0, to.memory.get()};
     Request* request = nullptr;
     if (flushes_.size() < transport::Flushes::kRequests) {
-      note(pair.receiver->iflush(&buffer, 1, &request), false);
+      note(pair.receiver->iflush(transport::Arrays(buffer).get(), &request), false);
     }
     if (request != nullptr) flushes_.push_back(request);
   }

@@ -54,7 +54,8 @@ struct SenderRun : CommRun {
       default: {
         Request* receive = nullptr;
         const auto buffer = to.receive(64, input.byte());
-        (void)receiver.irecv(&buffer, 1, &receive);  // never tested: it may wait for ever
+        (void)receiver.irecv(transport::Arrays(buffer).get(),
+                             &receive);  // never tested: it may wait for ever
       }
     }
   }

@@ -2,9 +2,9 @@
 
 namespace gdr::transport {
 
-template <class Buffers>
-inline bool ReceiveComm::receive_into(const Buffers& buffers, int count, Request** request) {
+bool ReceiveComm::irecv(const ReceiveArrays& buffers, Request** request) {
   *request = nullptr;
+  const int count = buffers.count;
   if (!slots_.announcements().has_room() || !slots_.are_free(count)) [[unlikely]]
     return wait_for_room();
   if (connection_.failed()) [[unlikely]]
@@ -36,26 +36,18 @@ bool ReceiveComm::wait_for_room() {
   return progress();
 }
 
-bool ReceiveComm::irecv(const ReceiveBuffer* buffers, int count, Request** request) {
-  return receive_into(buffers, count, request);
-}
-
-bool ReceiveComm::irecv(const ReceiveArrays& buffers, Request** request) {
-  return receive_into(buffers, buffers.count, request);
-}
-
 // The receives of the QPs are posted in advance and belong to no buffer. So what is observed is the
 // buffer: from its clear-to-send, which is what this end posts for it, to its last chunk.
-bool ReceiveComm::irecv_observed(const ReceiveBuffer* buffers, int count, void* const* parents,
+bool ReceiveComm::irecv_observed(const ReceiveArrays& buffers, void* const* parents,
                                  Request** request) {
-  if (!irecv(buffers, count, request)) return false;
+  if (!irecv(buffers, request)) return false;
   if (*request == nullptr || parents == nullptr) return true;
   const QueuePair& pair = connection_.rails().clear_to_send_pair();
-  for (int i = 0; i < count; ++i) {
+  for (int i = 0; i < buffers.count; ++i) {
     if (parents[i] == nullptr) continue;
     const uint64_t number = (*request)->first + i;
     const ObservedWorkRequest work{static_cast<int>(pair.rail), number, IBV_WC_RECV_RDMA_WITH_IMM,
-                                   pair.number, buffers[i].bytes};
+                                   pair.number, buffers.bytes[i]};
     const WorkRequestObserver& observer = connection_.options().observer;
     void* event = observer.posted(observer.context, parents[i], work);
     if (event != nullptr) slots_.observe(*request, number, event);
@@ -63,18 +55,15 @@ bool ReceiveComm::irecv_observed(const ReceiveBuffer* buffers, int count, void* 
   return true;
 }
 
-// `bytes` are those that were received.
-static bool needs_flush(const ReceiveBuffer& buffer) {
-  return buffer.bytes > 0 && !buffer.memory->host;
-}
-
-bool ReceiveComm::iflush(const ReceiveBuffer* buffers, int count, Request** request) {
+bool ReceiveComm::iflush(const ReceiveArrays& buffers, Request** request) {
   *request = nullptr;
   if (connection_.options().flush_disabled) return true;
-  int last = count - 1;
-  while (last >= 0 && !needs_flush(buffers[last])) --last;
-  if (last < 0) return true;
-  return flushes_.post(buffers[last].data, *buffers[last].memory, request);
+  for (int last = buffers.count - 1; last >= 0; --last) {
+    const auto* memory = static_cast<const MemoryHandle*>(buffers.memory[last]);
+    if (buffers.bytes[last] == 0 || memory->host) continue;
+    return flushes_.post(buffers.data[last], *memory, request);
+  }
+  return true;
 }
 
 }  // namespace gdr::transport

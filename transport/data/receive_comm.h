@@ -19,8 +19,8 @@
 
 namespace gdr::transport {
 
-// The buffers of a grouped receive, as NCCL hands them over: parallel arrays. memory: of
-// MemoryHandle.
+// The buffers of a grouped receive, 1 to wire::kMaxGroup, as NCCL hands them over: parallel arrays.
+// memory: of MemoryHandle.
 struct ReceiveArrays {
   int count;
   void* const* data;
@@ -60,18 +60,17 @@ class ReceiveComm : public Comm {
   // Posts the receives of all QPs, and Connection::keep_link(). The data path begins.
   void keep_link(FrameChannel channel, bool direct = false);
 
-  // Posts a grouped receive of `count` buffers, 1 to wire::kMaxGroup. Returns false when the
-  // connection has failed. A null *request with true: too many receives are in flight; nothing was
-  // done, and the caller tries again later.
-  bool irecv(const ReceiveBuffer* buffers, int count, Request** request);
+  // Posts a grouped receive. Returns false when the connection has failed. A null *request with
+  // true: too many receives are in flight; nothing was done, and the caller tries again later.
   bool irecv(const ReceiveArrays& buffers, Request** request);
   // irecv() that reports each buffer whose parent is not null to the observer: from here until the
   // last chunk for it has arrived. `parents` may be null as a whole. Only where is_observed().
-  [[gnu::cold]] bool irecv_observed(const ReceiveBuffer* buffers, int count, void* const* parents,
+  [[gnu::cold]] bool irecv_observed(const ReceiveArrays& buffers, void* const* parents,
                                     Request** request);
   // Starts a flush, whose completion means that all data received so far is visible to the GPU.
   // Returns false when the connection has failed. A null *request with true: nothing to wait for.
-  bool iflush(const ReceiveBuffer* buffers, int count, Request** request);
+  // buffers: their bytes are those that were received; the tags do not matter.
+  bool iflush(const ReceiveArrays& buffers, Request** request);
   // Reads completions. Returns false when the connection has failed.
   bool progress() { return spread_->progress(); }
   // Takes back a request that is complete.
@@ -88,8 +87,6 @@ class ReceiveComm : public Comm {
   Status make(const EndRails& rails, const wire::EndPoint& sender);
   Status create_flushes();
   Status post_all_receives();
-  template <class Buffers>
-  [[gnu::always_inline]] bool receive_into(const Buffers& buffers, int count, Request** request);
   [[gnu::cold]] bool wait_for_room();
 
   // Behind what Connection::poll() reads: what the test of a receive reads beside that.

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -116,6 +117,31 @@ struct Buffer {
   ReceiveBuffer receive(size_t size, int tag = 0) { return {data(), size, tag, memory.get()}; }
   // From here on the transport treats it as GPU memory that the HCA reaches directly.
   void pose_as_gpu_memory() { memory->host = false; }
+};
+
+// The parallel arrays of the buffers of a grouped receive.
+class Arrays {
+ public:
+  explicit Arrays(std::span<const ReceiveBuffer> buffers) {
+    for (const ReceiveBuffer& buffer : buffers) {
+      data_.push_back(buffer.data);
+      bytes_.push_back(buffer.bytes);
+      tags_.push_back(buffer.tag);
+      memory_.push_back(const_cast<MemoryHandle*>(buffer.memory));
+    }
+  }
+  explicit Arrays(const ReceiveBuffer& buffer) : Arrays(std::span(&buffer, 1)) {}
+
+  ReceiveArrays get() const {
+    return {static_cast<int>(data_.size()), data_.data(), bytes_.data(), tags_.data(),
+            memory_.data()};
+  }
+
+ private:
+  std::vector<void*> data_;
+  std::vector<size_t> bytes_;
+  std::vector<int> tags_;
+  std::vector<void*> memory_;
 };
 
 // Two HCAs of one port each, "fake_a" and "fake_b", and the background thread. A test may change
@@ -232,7 +258,7 @@ struct Ends : Fabric {
   // Null where the comm says "call again". A failed comm fails the test.
   Request* irecv(const std::vector<ReceiveBuffer>& buffers) {
     Request* request = nullptr;
-    EXPECT_TRUE(receiver->irecv(buffers.data(), static_cast<int>(buffers.size()), &request));
+    EXPECT_TRUE(receiver->irecv(Arrays(buffers).get(), &request));
     return request;
   }
   Request* irecv(Buffer& buffer, int tag = 0) {

@@ -27,7 +27,7 @@ struct FlushPair : CommPair {
   }
   Request* iflush(const std::vector<ReceiveBuffer>& group) {
     Request* request = nullptr;
-    EXPECT_TRUE(receiver->iflush(group.data(), static_cast<int>(group.size()), &request));
+    EXPECT_TRUE(receiver->iflush(Arrays(group).get(), &request));
     return request;
   }
 };
@@ -139,7 +139,7 @@ TEST(Flush, PeermemWasLoadedLate_FlushesOrFailsButNeverSkips) {
     machine.load_peermem();
     auto group = pair.gpu_buffers({64});
     Request* request = nullptr;
-    EXPECT_FALSE(pair.receiver->iflush(group.data(), 1, &request));
+    EXPECT_FALSE(pair.receiver->iflush(Arrays(group).get(), &request));
     EXPECT_TRUE(contains(failure_of(*pair.receiver).text, "load nvidia-peermem before"));
   }
   FlushPair pair = machine.connect();
@@ -154,7 +154,7 @@ TEST(Flush, MoreThanCanBeOutstanding_FailsAsInvalidUsage) {
   for (int i = 0; i < Flushes::kRequests; ++i) flushes.push_back(pair.iflush(group));
   for (Request* flush : flushes) ASSERT_NE(flush, nullptr);
   Request* request = nullptr;
-  EXPECT_FALSE(pair.receiver->iflush(group.data(), 1, &request));
+  EXPECT_FALSE(pair.receiver->iflush(Arrays(group).get(), &request));
   EXPECT_EQ(failure_of(*pair.receiver).code, Code::kInvalidUsage);
   EXPECT_TRUE(contains(failure_of(*pair.receiver).text, "32 flushes"));
 }
@@ -220,7 +220,7 @@ TEST(Flush, PostingFails_NamesTheErrno) {
   auto group = pair.gpu_buffers({64});
   pair.verbs.fail_call(fake_verbs::Call::kPostSend, ENOMEM);
   Request* request = nullptr;
-  EXPECT_FALSE(pair.receiver->iflush(group.data(), 1, &request));
+  EXPECT_FALSE(pair.receiver->iflush(Arrays(group).get(), &request));
   EXPECT_TRUE(contains(failure_of(*pair.receiver).text, "errno 12"));
 }
 

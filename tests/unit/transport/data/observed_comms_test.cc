@@ -41,8 +41,7 @@ struct Observed {
   }
   Request* irecv(const std::vector<ReceiveBuffer>& buffers, const std::vector<void*>& parents) {
     Request* request = nullptr;
-    EXPECT_TRUE(pair.receiver->irecv_observed(buffers.data(), static_cast<int>(buffers.size()),
-                                              parents.data(), &request));
+    EXPECT_TRUE(pair.receiver->irecv_observed(Arrays(buffers).get(), parents.data(), &request));
     return request;
   }
 };
@@ -181,8 +180,8 @@ TEST(ObservedComms, NullParents_NothingIsObserved) {
   Observed test(8);
   Request* first = test.irecv({test.to.receive(8)}, {nullptr});
   Request* second = nullptr;
-  const ReceiveBuffer buffer = test.to.receive(8);
-  EXPECT_TRUE(test.pair.receiver->irecv_observed(&buffer, 1, nullptr, &second));
+  EXPECT_TRUE(
+      test.pair.receiver->irecv_observed(Arrays(test.to.receive(8)).get(), nullptr, &second));
   for (Request* receive : {first, second}) {
     ASSERT_NE(receive, nullptr);
     Request* send = test.isend(nullptr);

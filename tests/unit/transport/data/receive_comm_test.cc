@@ -144,9 +144,8 @@ TEST(ReceiveComm, FirstReceivesCannotBePosted_FailsTheConnection) {
 TEST(ReceiveComm, AfterAFailure_FurtherReceivesFailToo) {
   BufferedPair pair;
   pair.receiver->connection().fail(Code::kRemote, "the first failure");
-  ReceiveBuffer buffer = pair.to.receive(1);
   Request* request = nullptr;
-  EXPECT_FALSE(pair.receiver->irecv(&buffer, 1, &request));
+  EXPECT_FALSE(pair.receiver->irecv(Arrays(pair.to.receive(1)).get(), &request));
   EXPECT_EQ(request, nullptr);
 }
 
@@ -235,9 +234,8 @@ TEST(ReceiveComm, ClearToSendNotAcknowledged_IrecvWaitsBeforeTheSendQueueIsFull)
 TEST(ReceiveComm, PostingAClearToSendFails_NamesTheErrno) {
   BufferedPair pair;
   pair.verbs.fail_call(fake_verbs::Call::kPostSend, ENOMEM);
-  ReceiveBuffer buffer = pair.to.receive(1);
   Request* request = nullptr;
-  EXPECT_FALSE(pair.receiver->irecv(&buffer, 1, &request));
+  EXPECT_FALSE(pair.receiver->irecv(Arrays(pair.to.receive(1)).get(), &request));
   EXPECT_TRUE(contains_all(failure_of(*pair.receiver).text, {"clear-to-send", "errno 12"}));
 }
 

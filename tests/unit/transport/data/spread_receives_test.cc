@@ -292,9 +292,8 @@ struct EarlyDataTest : testing::Test {
 
   // Starts a flush of what has arrived.
   Request* iflush() {
-    const ReceiveBuffer buffer = to.receive(1 << 20);
     Request* flush = nullptr;
-    EXPECT_TRUE(pair.receiver->iflush(&buffer, 1, &flush));
+    EXPECT_TRUE(pair.receiver->iflush(Arrays(to.receive(1 << 20)).get(), &flush));
     return flush;
   }
   // The QP that carries the flushes of a rail which are posted.

@@ -269,7 +269,7 @@ TEST_F(SpreadRecoveryTest, AllRailsAreLostBeforeTheNextReceive_FailsAtBothEnds) 
   const ReceiveBuffer next = to.receive(8);
   Request *receive = nullptr, *send = nullptr;
   EXPECT_TRUE(wait_for([&] {
-    (void)pair.receiver->irecv(&next, 1, &receive);
+    (void)pair.receiver->irecv(Arrays(next).get(), &receive);
     (void)pair.sender->isend(from.data(), 8, 0, *from.memory, &send);
     return pair.receiver->connection().failed() && pair.sender->connection().failed();
   }));

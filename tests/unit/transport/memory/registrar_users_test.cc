@@ -90,7 +90,7 @@ struct UsersPair {
   std::string send(bool from_users, bool to_users) {
     const ReceiveBuffer buffer{to.data(to_users), kMessageBytes, 0, &to.memory(to_users)};
     Request* received = nullptr;
-    EXPECT_TRUE(pair.receiver->irecv(&buffer, 1, &received));
+    EXPECT_TRUE(pair.receiver->irecv(Arrays(buffer).get(), &received));
     pair.verbs.deliver_on(qp_number(*pair.receiver));  // the clear-to-send
     Request* sent = nullptr;
     const bool alive =

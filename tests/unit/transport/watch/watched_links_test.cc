@@ -85,9 +85,8 @@ TEST_F(ProcessSumsTest, GroupedReceiveAndFlush_EachBufferIsAMessageAndAFlushIsNo
   EXPECT_TRUE(finish(receive).done);
   Buffer gpu = pair.receiver_buffer(10);
   gpu.pose_as_gpu_memory();
-  const ReceiveBuffer flushed = gpu.receive(10);
   Request* flush = nullptr;
-  ASSERT_TRUE(pair.receiver->iflush(&flushed, 1, &flush));
+  ASSERT_TRUE(pair.receiver->iflush(Arrays(gpu.receive(10)).get(), &flush));
   ASSERT_NE(flush, nullptr);
   EXPECT_TRUE(finish(flush).done);
   expect(moved(pair, "fake_b", &RailSums::received), 30, 3);
