@@ -216,7 +216,6 @@ void Connection::attend() {
 
 void Connection::fail(Code code, const std::string& what) {
   link_->fail_link(Error{code, text() + ": " + what}, true);
-  recovery_->on_failed_connection();
 }
 
 Code Connection::surface_failure() {

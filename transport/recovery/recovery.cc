@@ -234,10 +234,6 @@ bool Recovery::withdraw_rail(uint32_t rail, int err) {
   return true;
 }
 
-void Recovery::on_failed_connection() {
-  report(state_, [](RecoveryTime) {});
-}
-
 bool Recovery::has_queue_pair(uint32_t index) const {
   std::lock_guard lock(state_.mutex);
   return state_.io.has_queue_pair(index);

@@ -195,9 +195,6 @@ class Recovery {
   bool has_queue_pair(uint32_t pair) const;
   // Whether nothing goes over the rail any more: its HCA is gone, or it was withdrawn.
   bool is_given_up(uint32_t rail) const;
-  // The connection has failed (PeerLink::fail_link): its QPs are to be stopped. Otherwise the next
-  // tick finds that out.
-  void on_failed_connection();
   // Nothing touches a QP, a rail or the tables from here on. Idempotent.
   void close();
   // ", mlx5_1:1 <-> nodeB mlx5_1:1 is lost (RETRY_EXC_ERR), tried again from time to time" for the
