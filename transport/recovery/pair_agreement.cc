@@ -84,10 +84,6 @@ void PairReturn::lengthen_pause(std::chrono::seconds longest) {
 
 void PairReturn::on_failed(Time now) {
   if (!urgent_) lengthen_pause(kLongestPauseUnused);
-  on_put_off(now);
-}
-
-void PairReturn::on_put_off(Time now) {
   failed_ = true;
   paused_at_ = now;
 }

@@ -63,10 +63,8 @@ class PairReturn {
   void set_port_active(bool active) { port_active_ = active; }
   // No pair of the connection is usable: this one is tried again after the first pause each time.
   void set_urgent(bool urgent) { urgent_ = urgent; }
-  // An attempt was in vain; the next one comes after a longer pause.
+  // An attempt was in vain, or not made as it would be; the next one comes after a longer pause.
   void on_failed(Time now);
-  // No attempt was made, as it would be in vain; it is considered again after the same pause.
-  void on_put_off(Time now);
   void on_probe_posted() { probe_ = Probe::kPosted; }
   bool own_probe_done() const { return probe_ == Probe::kDone; }
   bool probed() const { return own_probe_done() && peer_probed_; }
@@ -84,7 +82,7 @@ class PairReturn {
 
   bool data_path_done_ = false;
   bool port_active_ = true;
-  bool failed_ = false;  // or was put off, since the other end has stated its step
+  bool failed_ = false;  // since the other end has stated its step
   bool urgent_ = false;
   // In this epoch; epoch 0 begins without probes.
   Probe probe_ = Probe::kDone;

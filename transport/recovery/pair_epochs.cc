@@ -62,7 +62,7 @@ void stop_again(RecoveryState& state, Pair& pair, RecoveryLock& lock) {
 }
 
 void revive(RecoveryState& state, Pair& pair, RecoveryTime now, RecoveryLock& lock) {
-  if (is_most_likely_in_vain(state, pair)) return pair.agreement.returns().on_put_off(now);
+  if (is_most_likely_in_vain(state, pair)) return pair.agreement.returns().on_failed(now);
   const RecoveryTime began = RecoveryState::Clock::now();
   const wire::PortAddress peer = pair.agreement.peer_address();
   const Result<wire::PortAddress> revived = connect_pair(state, pair, peer, lock);

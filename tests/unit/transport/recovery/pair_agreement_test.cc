@@ -129,21 +129,6 @@ TEST(PairAgreement, RevivalFails_WaitsEvenWhereTheOtherEndIsReady) {
   EXPECT_EQ(ends.receiver.next(ends.now + 2s), PairAction::kRevive);
 }
 
-TEST(PairAgreement, RevivalIsPutOff_ThePauseIsNotLonger) {
-  DownEnds ends;
-  for (int i = 0; i < 3; ++i) {
-    ends.now += 1s;
-    EXPECT_EQ(ends.sender.next(ends.now), PairAction::kRevive);
-    ends.sender.returns().on_put_off(ends.now);
-    EXPECT_EQ(ends.sender.next(ends.now), PairAction::kNone);
-  }
-  EXPECT_EQ(ends.sender.deadline(), ends.now + 1s);
-  ends.receiver.on_revived();
-  ends.exchange();
-  ends.sender.returns().on_put_off(ends.now);
-  EXPECT_EQ(ends.sender.next(ends.now), PairAction::kNone) << "it would be put off for ever";
-}
-
 TEST(PairAgreement, RevivalFailsWhileNoPairIsUsable_ThePauseIsNotLonger) {
   DownEnds ends;
   PairReturn& returns = ends.sender.returns();
