@@ -51,7 +51,6 @@ class RecoverySteps {
   // Whether all pairs that are usable are on ports that are down, one of them on this port: the
   // connection waits for the HCA's retries.
   bool waits_for_port(const HcaContext& hca, int port) const;
-  const ConnectionOptions& options() const { return state_.io.options(); }
 
   // ---- threads for calls that may block
   // What on_tick() found to be due of these rails, a bit each. One thread for each HCA.

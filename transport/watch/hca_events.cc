@@ -1,6 +1,5 @@
 // What follows from the asynchronous events of HCAs.
 
-#include <algorithm>
 #include <cerrno>
 #include <memory>
 
@@ -117,29 +116,16 @@ void Watcher::take_port(const HcaContext& hca, const ibv_async_event& event,
   const int port = event.element.port_num;
   const auto is_concerned = [&](const WatchedRail& rail) { return concerns(event, hca, rail); };
   const std::vector<WatchedLink> users = links_.with(is_concerned);
-  size_t retrying = 0, waiting = 0;  // connections: without recovery, and over their last rail
-  std::chrono::milliseconds retries{0}, waits{0};
+  size_t concerned = 0;  // connections
   for (const WatchedLink& user : users) {
-    if (user.recovery == nullptr || !user.recovery->steps().on_event(hca, event)) {
-      ++retrying;
-    } else if (user.recovery->steps().waits_for_port(hca, port)) {
-      ++waiting;
-      retries = std::max(retries, time_of_retries(user.recovery->steps().options()));
-      waits = std::max(waits, time_without_pairs(user.recovery->steps().options()));
-    }
+    const bool recovers = user.recovery != nullptr && user.recovery->steps().on_event(hca, event);
+    if (!recovers || user.recovery->steps().waits_for_port(hca, port)) ++concerned;
   }
-  if (event.event_type == IBV_EVENT_PORT_ERR && retrying + waiting > 0) {
-    std::string effect;
-    if (retrying > 0) {
-      effect += "; transfers of " + counted(retrying, "connection") +
-                " on it are retried by the HCA for NCCL_IB_TIMEOUT and then fail";
-    }
-    if (waiting > 0) {
-      effect += "; it is the last usable rail of " + counted(waiting, "connection") +
-                ": the HCA retries what is sent for " + seconds_text(retries) +
-                " (NCCL_IB_TIMEOUT, NCCL_IB_RETRY_CNT), for " + seconds_text(waits) +
-                " after that a connection waits for a rail to return, and then it fails";
-    }
+  if (event.event_type == IBV_EVENT_PORT_ERR && concerned > 0) {
+    const std::string effect = "; " + counted(concerned, "connection") +
+                               " cannot go on without it: the HCA retries what is sent for "
+                               "NCCL_IB_TIMEOUT, and with failover a rail may return for as long "
+                               "again; then that is an error";
     return failures_.warn(hca.name() + ":" + std::to_string(port), text, effect + kLikelyCause,
                           Clock::now(), kWorstOfAPort);
   }

@@ -195,14 +195,15 @@ TEST_F(StandbyRailsTest, BothPortsGoDown_TheLastIsAWarningThatTheConnectionWaits
   RailsPair pair(1, 1);
   pair.set_port('s', 0, false);
   ASSERT_TRUE(pair.poll_until([&] { return !log.lines("is lost: the port is down").empty(); }));
-  EXPECT_THAT(log.lines("usable rail"), testing::IsEmpty());
+  EXPECT_THAT(log.lines("cannot go on"), testing::IsEmpty());
   pair.set_port('s', 1, false);
-  ASSERT_TRUE(pair.poll_until([&] { return !log.warnings("the last usable rail").empty(); }));
+  ASSERT_TRUE(pair.poll_until([&] { return !log.warnings("cannot go on without it").empty(); }));
   const std::vector<std::string> warnings = log.warnings("NET/GDR : fake_s");
   ASSERT_EQ(warnings.size(), 2u);
   EXPECT_THAT(warnings[0], testing::HasSubstr("fake_s0:1 <-> "));
   EXPECT_THAT(warnings[1], testing::HasSubstr("fake_s1:1 reports"));
-  EXPECT_THAT(warnings[1], testing::HasSubstr("of 1 connection: the HCA retries"));
+  EXPECT_THAT(warnings[1],
+              testing::HasSubstr("; 1 connection cannot go on without it: the HCA retries"));
   pair.set_port('s', 1, true);
   EXPECT_TRUE(wait_for([&] { return log.lines("fake_s1:1 reports").size() == 2u; }));
   EXPECT_FALSE(pair.sender->connection().failed());
