@@ -76,8 +76,9 @@ bool SpreadReceives::progress_fully() {
   // While data and the completions of what this end writes come over active pairs alone. A sender
   // that has lost one before this end knows of it writes over another rail meanwhile, which one
   // poll in kPollsPerLookAtAll sees.
-  (void)set_quiet(std::ranges::all_of(
-      pairs_, [](const ReceivePair& pair) { return pair.usable || pair.standby; }));
+  const bool is_well = std::ranges::all_of(
+      pairs_, [](const ReceivePair& pair) { return pair.usable || pair.standby; });
+  (void)set_quiet(is_well && announcing_ == Announcing::kFreely);
   if (connection_.failed()) slots_.end_observation();
   return !connection_.failed();
 }

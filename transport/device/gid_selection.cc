@@ -96,11 +96,12 @@ Result<Cidr> Cidr::parse(std::string_view text) {
   const std::string_view bits = text.substr(std::min(slash + 1, text.size()));
   const char* bits_end = bits.data() + bits.size();
   const auto [end, error] = std::from_chars(bits.data(), bits_end, cidr.prefix_bits);
-  cidr.prefix_bits += 8 * first;
+  const int least = 8 * first;  // of the bits that count
+  const bool is_possible = cidr.prefix_bits >= 0 && cidr.prefix_bits <= 128 - least;
+  cidr.prefix_bits += is_possible ? least : 0;
   const int family = is_ipv6 ? AF_INET6 : AF_INET;
   if (inet_pton(family, address.c_str(), cidr.address.data() + first) != 1 ||
-      error != std::errc() || end != bits_end || cidr.prefix_bits < 8 * first ||
-      cidr.prefix_bits > 128) {
+      error != std::errc() || end != bits_end || !is_possible) {
     return fail(Code::kInvalidUsage,
                 "'" + cidr.text + "' is not a range as 10.0.0.0/8 or fd00::/8");
   }

@@ -207,8 +207,18 @@ bool PeerLink::use(FrameChannel channel) {
   return true;
 }
 
+// Whether something needs the peer. A receiver without receives may still flush what has arrived
+// before the peer closed, which NCCL may ask for much later.
+bool PeerLink::needs_peer(Clock::time_point now) const {
+  const bool stalls = stalled_since() && *stalled_since() < now;
+  return options_.reopen.opens || !peer_closed_ || awaits_pair() || stalls;
+}
+
 bool PeerLink::on_tick(Clock::time_point now) {
-  if (grace_end_ <= now) {
+  note_progress(now, /*counts=*/!failed());
+  if (grace_end_ <= now && !needs_peer(now)) {
+    grace_end_ = now + kGrace;
+  } else if (grace_end_ <= now) {
     fail_link(Error{Code::kRemote, gone_text_}, false);
     grace_end_ = Clock::time_point::max();
   }
@@ -217,7 +227,6 @@ bool PeerLink::on_tick(Clock::time_point now) {
     probe_at_ = now + kProbeInterval;
     set(kProbe, true);
   }
-  note_progress(now, /*counts=*/!failed());
   keep_alive(now);
   return reopening_.deadline() <= now && reopen(now);
 }

@@ -195,6 +195,7 @@ class PeerLink : public Attention, public RequestCounts {
   void fail_unexpected();
   void send_frame(wire::FrameKind kind, const std::string& text);
   void on_peer_gone(const std::string& reason, Clock::time_point end);
+  bool needs_peer(Clock::time_point now) const;
   bool reopen(Clock::time_point now);
   bool use(FrameChannel channel);
   void keep_alive(Clock::time_point now);

@@ -91,6 +91,10 @@ TextAndFix memory_lock(uint64_t limit, int error) {
 
 TextAndFix failed_peermem(const Attempt& attempt, const SystemFacts& facts) {
   const std::string error = " (" + error_text(attempt.error) + ")";
+  if (facts.module.kind == PeermemKind::kNvPeerMem) {
+    return {"nv_peer_mem, which is out of support, rejected the address" + error,
+            "unload it, and modprobe nvidia-peermem, on the host where this is a container"};
+  }
   if (is_present(facts.module)) {
     return {"nvidia-peermem is loaded and rejected the address" + error,
             "see the kernel's log; after an update of the HCA's driver, rebuild and reload "

@@ -35,10 +35,20 @@ class PeerLinkTest : public testing::Test {
   std::unique_ptr<PeerLink> there_;
 };
 
-TEST_F(PeerLinkTest, PeerCloses_TextNamesOrderlyClose) {
+// What has arrived may be flushed much later.
+TEST_F(PeerLinkTest, PeerCloses_FailsOnceAReceiveIsOutstandingAndNamesOrderlyClose) {
   there_->send_bye();
   EXPECT_FALSE(here_->on_readable(now_)) << "it wakes for the bye and the end at once";
   EXPECT_TRUE(here_->peer_gone()) << "before the peer's socket is closed";
+  for (int i = 0; i < 100; ++i) here_->on_tick(now_ += seconds(1));
+  EXPECT_FALSE(here_->failed());
+  here_->count_posted();
+  here_->on_tick(now_);
+  here_->count_completed();
+  here_->on_tick(now_ += seconds(1));
+  EXPECT_FALSE(here_->failed());
+  here_->count_posted();
+  here_->on_tick(now_);
   wait_out_grace(*here_);
   ASSERT_TRUE(here_->failed());
   EXPECT_EQ(here_->failure().text,
@@ -79,6 +89,8 @@ TEST_F(PeerLinkTest, SocketEndsForGood_LinkGoesOnAndAsksForProbes) {
 // The peer sent bye before the network went away, and the end of its stream did not arrive.
 TEST_F(PeerLinkTest, PathLostAfterBye_FailsAsAnOrderlyClose) {
   FrameChannel peer(renew_here());
+  here_->count_posted();
+  here_->on_tick(now_);
   peer.queue(wire::FrameKind::kBye, nullptr, 0);
   ASSERT_TRUE(peer.flush().value());
   EXPECT_TRUE(here_->on_readable(now_));

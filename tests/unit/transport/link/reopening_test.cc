@@ -108,6 +108,7 @@ TEST_F(ReopeningTest, FailureIsSentOverALostSocket_ItArrivesOverTheNewOne) {
 
 TEST_F(ReopeningTest, SocketIsLostWhileTheConnectionCloses_TheGoodbyeArrivesOverTheNewOne) {
   connect();
+  receiver.link->count_posted();
   sender.link->send_bye();
   sender.close_proxy(true);
   EXPECT_TRUE(contains(failure_of(receiver), "the peer closed the connection while it was in use"));
