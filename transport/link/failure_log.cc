@@ -1,7 +1,6 @@
 #include "transport/link/failure_log.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <set>
 #include <utility>
 
@@ -52,13 +51,6 @@ std::string left_out_text(int left_out) {
 
 std::string counted(size_t count, const std::string& what, const char* plural) {
   return std::to_string(count) + " " + what + (count == 1 ? "" : plural);
-}
-
-std::string seconds_text(std::chrono::milliseconds time) {
-  const double seconds = static_cast<double>(time.count()) / 1000;
-  char text[32];
-  std::snprintf(text, sizeof(text), seconds < 10 ? "%.2g s" : "%.0f s", seconds);
-  return text;
 }
 
 void FailureLog::link_failed(const PeerLink& link, Clock::time_point now) {

@@ -55,9 +55,6 @@ std::string left_out_text(int left_out);
 // "1 connection", "2 connections", "3 peer processes" (plural "es").
 std::string counted(size_t count, const std::string& what, const char* plural = "s");
 
-// "0.54 s", "34 s": two digits that count.
-std::string seconds_text(std::chrono::milliseconds time);
-
 // Decides what is a warning (Episodes), and writes the lines. Thread-safe; used only where
 // something has failed.
 class FailureLog {

@@ -50,10 +50,9 @@ void RailLog::returned(const std::string& port_name, const std::string& peer) {
   const auto lost = port.lost.extract(peer);
   if (lost.empty()) return;
   port.causes.clear();
-  const auto away =
-      std::chrono::duration_cast<std::chrono::milliseconds>(now - lost.mapped().since);
-  write_rail_line(
-      false, port_name + " <-> " + peer + ": the rail is used again after " + seconds_text(away));
+  const auto away = std::chrono::round<std::chrono::seconds>(now - lost.mapped().since).count();
+  write_rail_line(false, port_name + " <-> " + peer + ": the rail is used again after " +
+                             std::to_string(away) + " s");
 }
 
 void RailLog::late(const std::string& port_name, const std::string& peer,

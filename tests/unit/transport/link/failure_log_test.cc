@@ -132,13 +132,5 @@ TEST_F(FailureLogTest, Warn_OneAMinuteForEachCauseThatCountsThoseLeftOut) {
   EXPECT_EQ(lines.warnings("b:1 reports").size(), 3u);
 }
 
-TEST(SecondsTextTest, HasTwoDigitsThatCount) {
-  using std::chrono::milliseconds;
-  EXPECT_EQ(seconds_text(milliseconds(537)), "0.54 s");
-  EXPECT_EQ(seconds_text(milliseconds(4295)), "4.3 s");
-  EXPECT_EQ(seconds_text(milliseconds(34360)), "34 s");
-  EXPECT_EQ(seconds_text(milliseconds(137439)), "137 s");
-}
-
 }  // namespace
 }  // namespace gdr::transport
