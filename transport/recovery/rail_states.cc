@@ -180,17 +180,12 @@ void lose_ports_that_are_down(RecoveryState& state) {
   }
 }
 
-bool RecoverySteps::waits_for_port(const HcaContext& hca, int port) const {
+bool RecoverySteps::waits_for_a_port() const {
   std::lock_guard lock(state_.mutex);
-  if (state_.closed || state_.link->failed()) return false;
-  bool waits = false;
-  for (const Pair& pair : state_.pairs) {
-    if (!pair.agreement.usable()) continue;
-    if (!state_.is_port_down(pair)) return false;
-    const Device& device = state_.device(pair.rail);
-    waits = waits || (device.hca.get() == &hca && device.port == port);
-  }
-  return waits;
+  if (state_.closed || state_.link->failed() || !state_.is_any_usable()) return false;
+  return std::ranges::none_of(state_.pairs, [this](const Pair& pair) {
+    return pair.agreement.usable() && !state_.is_port_down(pair);
+  });
 }
 
 }  // namespace gdr::transport

@@ -48,9 +48,9 @@ class RecoverySteps {
   // Once, after on_event() may be called: looks at what the rails' HCAs and ports have reported
   // before. Any thread. May block.
   void look_at_rails();
-  // Whether all pairs that are usable are on ports that are down, one of them on this port: the
-  // connection waits for the HCA's retries.
-  bool waits_for_port(const HcaContext& hca, int port) const;
+  // Whether all pairs that are usable are on ports that are down: the connection waits for the
+  // HCA's retries.
+  bool waits_for_a_port() const;
 
   // ---- threads for calls that may block
   // What on_tick() found to be due of these rails, a bit each. One thread for each HCA.

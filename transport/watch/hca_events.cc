@@ -113,21 +113,20 @@ void Watcher::take_fatal(const HcaContext& hca, const ibv_async_event& event,
 // interruption.
 void Watcher::take_port(const HcaContext& hca, const ibv_async_event& event,
                         const std::string& text) {
-  const int port = event.element.port_num;
   const auto is_concerned = [&](const WatchedRail& rail) { return concerns(event, hca, rail); };
   const std::vector<WatchedLink> users = links_.with(is_concerned);
   size_t concerned = 0;  // connections
   for (const WatchedLink& user : users) {
     const bool recovers = user.recovery != nullptr && user.recovery->steps().on_event(hca, event);
-    if (!recovers || user.recovery->steps().waits_for_port(hca, port)) ++concerned;
+    if (!recovers || user.recovery->steps().waits_for_a_port()) ++concerned;
   }
   if (event.event_type == IBV_EVENT_PORT_ERR && concerned > 0) {
     const std::string effect = "; " + counted(concerned, "connection") +
                                " cannot go on without it: the HCA retries what is sent for "
                                "NCCL_IB_TIMEOUT, and with failover a rail may return for as long "
                                "again; then that is an error";
-    return failures_.warn(hca.name() + ":" + std::to_string(port), text, effect + kLikelyCause,
-                          Clock::now(), kWorstOfAPort);
+    const std::string port = hca.name() + ":" + std::to_string(event.element.port_num);
+    return failures_.warn(port, text, effect + kLikelyCause, Clock::now(), kWorstOfAPort);
   }
   // Where the port is used, NCCL_DEBUG=INFO alone shows that it goes down, and that it is back.
   const unsigned long subsystems = users.empty() ? log::kNet : log::kInit | log::kNet;
