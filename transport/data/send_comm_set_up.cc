@@ -22,7 +22,7 @@ constexpr int kDepth = SendComm::kRequests - 1;
 // Of a standby pair's send queue, beside one active pair. It carries data only while that is lost:
 // enough for large messages, and half of the memory.
 constexpr int kStandbyDepth = SendComm::kRequests / 2 - 1;
-static_assert(2 * kMostWrites <= kStandbyDepth - Recovery::kReservedSends);
+static_assert(2 * kChunksThatFit <= kStandbyDepth - Recovery::kReservedSends);
 // The same for a connection that spreads each message over several pairs: room for the chunks of
 // several messages, all of which may have to go over the last pair that is left.
 constexpr int kSpreadDepth = 2 * SendComm::kRequests - 1;
