@@ -134,7 +134,7 @@ bool SendComm::send(Send send, int tag, Request** request) {
   const int group = wire::group_of(first);
   const bool holds = group > 1 && wire::is_plain(slot(*buffer)) && spread_->holds(send.bytes);
   const bool is_last = std::popcount(served_) + 1 >= group;
-  const bool sent = holds ? spread_->hold(send, is_last, request) : spread_->send(send, request);
+  const bool sent = spread_->send(send, holds, is_last, request);
   if (*request == nullptr) connection_.link().take_back_posted();
   if (!sent) return spread_->end_observation();
   if (*request == nullptr) return progress();

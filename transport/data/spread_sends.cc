@@ -52,8 +52,7 @@ SpreadSends::SpreadSends(Connection& connection, RailTables& tables, SendRequest
 
 // A pair may be lost half-way, where the HCA refuses a work request; chunks for which there is no
 // room any more then wait with those of that pair.
-bool SpreadSends::send(const Send& send, Request** request) {
-  const Time at = now();
+bool SpreadSends::send(const Send& send, bool held, bool last, Request** request) {
   if (recovery_.has_news()) [[unlikely]]
     take_news();
   if (connection_.failed()) return false;
@@ -64,46 +63,31 @@ bool SpreadSends::send(const Send& send, Request** request) {
                                                          cutter_.most_chunks(send.bytes)));
     return false;
   }
-  post_held();  // before room is looked for, as that may lose a pair
+  if (!held) post_held();  // before room is looked for, as that may lose a pair
   const uint32_t each = cutter_.work_requests(send.bytes);
-  if (!pairs_.has_room(chunks.count, each)) return true;
+  SpreadPair* const chained = chain_.empty() ? nullptr : &pairs_[chain_.pair().index];
+  if (chained != nullptr ? !pairs_.has_room(*chained, each)
+                         : !pairs_.has_room(chunks.count, each)) {
+    post_held();  // the message waits, or takes another pair at its next attempt
+    return true;
+  }
   Request* const taken = requests_.take();
   if (taken == nullptr) return true;
   fill(taken, send, chunks.count);
+  // The second chunk may need it where the first one loses its pair.
+  const Time at = chunks.count > 1 || pairs_.choice_needs_time() ? now() : Time{};
   SpreadPair* lost = nullptr;
   for (uint32_t i = 0; i < chunks.count; ++i) {
     const size_t from = chunks.bytes * i;
     SentChunk chunk{taken, from, std::min(send.bytes - from, chunks.bytes), each, 0, nullptr};
-    SpreadPair* pair = pairs_.choose(chunk.bytes, each, at);
+    SpreadPair* pair = chained != nullptr ? chained : pairs_.choose(chunk.bytes, each, at);
     if (pair == nullptr) pair = lost;
     if (send.parent != nullptr && i < kMaxObservedChunks) report(send, *pair->queue_pair, &chunk);
     add(chunk, chunks.count, *pair, at);
-    post_chain();
+    if (!held || last || chain_.full()) post_chain();
     if (pair->state != PairState::kUsable) lost = pair;
   }
-  if (connection_.failed()) [[unlikely]]
-    return false;
-  *request = taken;
-  return true;
-}
-
-// No time is needed with one active path.
-bool SpreadSends::hold(const Send& send, bool last, Request** request) {
-  const uint32_t each = cutter_.work_requests(send.bytes);
-  SpreadPair* pair =
-      chain_.empty() ? pairs_.choose(send.bytes, each, Time{}) : &pairs_[chain_.pair().index];
-  if (pair != nullptr && !pairs_.has_room(*pair, each)) {
-    post_held();  // the message waits, or takes another pair at its next attempt
-    return true;
-  }
-  Request* const taken = pair != nullptr ? requests_.take() : nullptr;
-  if (taken == nullptr) return true;
-  fill(taken, send, 1);
-  SentChunk chunk{taken, 0, send.bytes, each, 0, nullptr};
-  if (send.parent != nullptr) report(send, *pair->queue_pair, &chunk);
-  add(chunk, 1, *pair, Time{});
-  look_if_quiet(false);  // each poll counts for it
-  if (last || chain_.full()) post_held();
+  if (held) look_if_quiet(chain_.empty() && may_be_quiet());  // each poll counts for a chain
   if (connection_.failed()) [[unlikely]]
     return false;
   *request = taken;

@@ -47,8 +47,11 @@ class SpreadSends final : public SpreadPath {
   ~SpreadSends() { end_observation(); }
 
   // Sends a message whose clear-to-send has arrived. Returns false when the connection has failed.
-  // A null *request with true: there is no room now; nothing was done.
-  bool send(const Send& send, Request** request);
+  // A null *request with true: there is no room now; nothing was done. held: only where holds();
+  // holds the message back for the others of its group. It counts as posted in all else; where its
+  // pair is lost, so is the message, and goes again over another pair. last: nothing of the group
+  // is still to come, and what is held is posted.
+  bool send(const Send& send, bool held, bool last, Request** request);
   // Whether send_whole() takes a message of so many bytes, of a slot that is plain, the only one of
   // its receive, and not smaller: it is one write, one path is active and usable, and nothing goes
   // ahead of it. Where the link needs no attention.
@@ -59,15 +62,11 @@ class SpreadSends final : public SpreadPath {
   // send() for such a message, with its request. Returns false when the connection has failed.
   [[gnu::always_inline]] bool send_whole(const Send& send, const wire::ClearToSend& to,
                                          SpreadPair& pair, Request* taken);
-  // Whether hold() takes a message of so many bytes, of a slot that is plain and not smaller: it is
-  // one chunk, and the connection is quiet.
+  // Whether send() may hold a message of so many bytes back, of a slot that is plain and not
+  // smaller: it is one chunk, and the connection is quiet.
   bool holds(size_t bytes) const {
     return bytes <= cutter_.whole_at_most() && may_be_quiet() && !link_.needs_attention();
   }
-  // send() for such a message of a group: holds it back for the group's others. It counts as posted
-  // in all else; where its pair is lost, so is the message, and goes again over another pair. last:
-  // nothing of the group is still to come, and what is held is posted.
-  bool hold(const Send& send, bool last, Request** request);
   // Reads completions and does what follows from them. Returns false when the connection has
   // failed.
   [[gnu::noinline]] bool progress();
