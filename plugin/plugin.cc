@@ -27,6 +27,7 @@
 #include "topology/live/rail_log.h"
 #include "topology/sources/nccl_xml.h"
 #include "transport/data/message_cutter.h"
+#include "transport/memory/gpudirect.h"
 #include "transport/memory/registrar.h"
 #include "transport/wire/wire.h"
 

@@ -3,7 +3,6 @@
 #include <cerrno>
 #include <utility>
 
-#include "base/log.h"
 
 namespace gdr::transport {
 namespace {

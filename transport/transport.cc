@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "base/log.h"
 #include "base/random.h"
 #include "transport/subnet_routing.h"
 #include "transport/wire/frame_channel.h"

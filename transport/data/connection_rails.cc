@@ -1,5 +1,4 @@
 // How an end of a connection creates its rails, with what gives way for them.
-#include <algorithm>
 #include <functional>
 #include <utility>
 

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cerrno>
-#include <cstdint>
 #include <memory>
 
 #include "transport/data/clear_to_send_writer.h"
@@ -14,7 +13,6 @@
 #include "transport/data/request.h"
 #include "transport/data/spread_receives.h"
 #include "transport/memory/memory_handle.h"
-#include "transport/memory/registered_block.h"
 #include "transport/pairs/rail_set.h"
 
 namespace gdr::transport {

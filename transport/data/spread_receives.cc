@@ -1,8 +1,6 @@
 #include "transport/data/spread_receives.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <utility>
 
 namespace gdr::transport {
 namespace {

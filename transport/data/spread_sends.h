@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 #include "transport/data/chunk_chain.h"
@@ -14,7 +13,6 @@
 #include "transport/data/spread_path.h"
 #include "transport/memory/memory_handle.h"
 #include "transport/pairs/rail_set.h"
-#include "transport/recovery/recovery_rules.h"
 
 namespace gdr::transport {
 

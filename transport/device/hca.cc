@@ -3,7 +3,6 @@
 #include <endian.h>
 
 #include <cerrno>
-#include <span>
 #include <utility>
 
 namespace gdr::transport {

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
-#include <string>
 
 #include "base/result.h"
 #include "drivers/verbs/verbs_api.h"

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "base/clock.h"
-#include "base/result.h"
 #include "transport/link/peer_link.h"
 
 namespace gdr::transport {

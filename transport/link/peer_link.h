@@ -9,7 +9,6 @@
 #include <compare>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>

@@ -1,10 +1,9 @@
 #include "transport/memory/registrar.h"
 
-#include <utility>
-
 #include "base/log.h"
 #include "drivers/cuda/cuda_driver.h"
 #include "drivers/cuda/primary_context.h"
+#include "transport/memory/gpudirect.h"
 
 namespace gdr::transport {
 namespace {

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -14,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "transport/memory/gpudirect.h"
 #include "transport/memory/memory_handle.h"
+#include "transport/memory/system_facts.h"
 
 namespace gdr::transport {
 

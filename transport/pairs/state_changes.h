@@ -3,13 +3,11 @@
 #pragma once
 
 #include <functional>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "base/clock.h"
 #include "base/result.h"
-#include "drivers/verbs/verbs_api.h"
 #include "transport/device/hca.h"
 #include "transport/pairs/connection_options.h"
 

@@ -9,7 +9,6 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
-#include <string>
 
 #include "base/result.h"
 #include "transport/wire/wire.h"

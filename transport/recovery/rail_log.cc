@@ -1,7 +1,6 @@
 #include "transport/recovery/rail_log.h"
 
 #include <optional>
-#include <utility>
 
 #include "base/log.h"
 #include "transport/link/failure_log.h"

@@ -20,7 +20,6 @@
 #include "transport/recovery/pair_agreement.h"
 #include "transport/recovery/pair_io.h"
 #include "transport/recovery/rail_log.h"
-#include "transport/recovery/recovery_text.h"
 
 namespace gdr::transport {
 

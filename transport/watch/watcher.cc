@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <exception>
-#include <new>
 
 #include "base/blocked_signals.h"
 #include "base/log.h"

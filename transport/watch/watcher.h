@@ -15,7 +15,6 @@
 #include <set>
 #include <string>
 #include <thread>
-#include <vector>
 
 #include "base/result.h"
 #include "base/unique_fd.h"
