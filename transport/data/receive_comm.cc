@@ -19,9 +19,8 @@ bool ReceiveComm::irecv(const ReceiveArrays& buffers, Request** request) {
   size_t sizes = 0;
   int index = 0;
   do {
-    const ReceiveBuffer buffer = buffers[index];
-    slots_.fill(buffer, index, taken, connection_.peer().sequence_base);
-    sizes |= buffer.bytes;
+    slots_.fill(buffers, index, taken, connection_.peer().sequence_base);
+    sizes |= buffers.bytes[index];
   } while (++index < count);
   slots_.advance(count);
   // Before the sender can know of it: PeerLink::is_idle.

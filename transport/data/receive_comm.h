@@ -17,21 +17,6 @@
 
 namespace gdr::transport {
 
-// The buffers of a grouped receive, 1 to wire::kMaxGroup, as NCCL hands them over: parallel arrays.
-// memory: of MemoryHandle.
-struct ReceiveArrays {
-  int count;
-  void* const* data;
-  const size_t* bytes;
-  const int* tags;
-  void* const* memory;
-
-  ReceiveBuffer operator[](int index) const {
-    return {data[index], bytes[index], tags[index],
-            static_cast<const MemoryHandle*>(memory[index])};
-  }
-};
-
 // Receives are announced to the sender, which writes the data straight into their buffers and ends
 // each chunk with a completion here. Nothing arrives that was not asked for, and nothing is copied.
 class ReceiveComm : public Comm {

@@ -15,12 +15,14 @@
 
 namespace gdr::transport {
 
-// One buffer of a grouped receive.
-struct ReceiveBuffer {
-  void* data;
-  size_t bytes;
-  int tag;
-  const MemoryHandle* memory;  // registers data
+// The buffers of a grouped receive, 1 to wire::kMaxGroup, as NCCL hands them over: parallel arrays.
+// memory: of MemoryHandle.
+struct ReceiveArrays {
+  int count;
+  void* const* data;
+  const size_t* bytes;
+  const int* tags;
+  void* const* memory;
 };
 
 // Nothing arrives that was not asked for: a chunk names its slot, and all of what it states is
@@ -48,7 +50,7 @@ class ReceiveSlots {
   bool are_free(int count) const;
   // Fills the clear-to-send slot of a request's buffer `index`; nothing of it is written to the
   // sender yet. base: EndPoint::sequence_base.
-  void fill(const ReceiveBuffer& buffer, int index, Request* request, uint64_t base);
+  void fill(const ReceiveArrays& buffers, int index, Request* request, uint64_t base);
   void advance(int count) { head_ += count; }
 
   // The receive for whose first buffer these are the immediate's bits, but for the epoch's `stamp`,
@@ -88,21 +90,22 @@ class ReceiveSlots {
   return true;
 }
 
-inline void ReceiveSlots::fill(const ReceiveBuffer& buffer, int index, Request* request,
+inline void ReceiveSlots::fill(const ReceiveArrays& buffers, int index, Request* request,
                                uint64_t base) {
+  const size_t bytes = buffers.bytes[index];
+  const auto* memory = static_cast<const MemoryHandle*>(buffers.memory[index]);
   const uint64_t number = request->first + index;
   const uint32_t slot = wire::slot_of(number);
   request->chunks_seen[index] = 0;
   request->bytes[index] = 0;
-  request->capacity[index] = buffer.bytes;
+  request->capacity[index] = bytes;
   slots_[slot] = request;
   wire::ClearToSend& entry = tables_->ring[slot];
-  entry.address = reinterpret_cast<uint64_t>(buffer.data);
-  entry.bytes = buffer.bytes;
-  entry.rkey = buffer.memory->keys.rkeys();
-  entry.group_and_flags =
-      request->buffers | buffer.memory->slot_flags->load(std::memory_order_relaxed);
-  entry.tag = buffer.tag;
+  entry.address = reinterpret_cast<uint64_t>(buffers.data[index]);
+  entry.bytes = bytes;
+  entry.rkey = memory->keys.rkeys();
+  entry.group_and_flags = request->buffers | memory->slot_flags->load(std::memory_order_relaxed);
+  entry.tag = buffers.tags[index];
   entry.sequence = base + number;
 }
 

@@ -108,6 +108,14 @@ inline testing::AssertionResult contains_all(const std::string& text,
   return testing::AssertionSuccess();
 }
 
+// One buffer of a grouped receive.
+struct ReceiveBuffer {
+  void* data;
+  size_t bytes;
+  int tag;
+  const MemoryHandle* memory;  // registers data
+};
+
 // Host memory, registered for one comm.
 struct Buffer {
   std::vector<char> bytes;
