@@ -143,7 +143,7 @@ class Ece(Fabric):
             for qps in ("1", "4"):
                 with self.subTest(ends=ends, qps=qps):
                     output = self.perf_between(*ends, NCCL_IB_QPS_PER_CONNECTION=qps)
-                    self.assertIn(f", ECE vendor 0x2c9 options 0x10000011 on {qps} QP(s)", output)
+                    self.assertIn(", ECE vendor 0x2c9 options 0x10000011", output)
 
     def test_end_without_it_or_of_another_vendor_connects(self):
         none = {"name": "mlx5_1", "guid": "b0", "lid": 6}

@@ -74,16 +74,10 @@ Status set_agreed_ece(const verbs::Api& api, QueuePair* pair) {
 }
 
 std::string ece_text(const RailSet& rails) {
-  const wire::Ece* first = nullptr;
-  int count = 0;
   for (size_t i = 0; i < rails.pair_count(); ++i) {
-    const QueuePair& pair = rails.pair(i);
-    if (!pair.ece) continue;
-    if (first == nullptr) first = &*pair.ece;
-    ++count;
+    if (rails.pair(i).ece) return ", ECE " + text_of(*rails.pair(i).ece);
   }
-  if (count == 0) return "";
-  return ", ECE " + text_of(*first) + " on " + std::to_string(count) + " QP(s)";
+  return "";
 }
 
 }  // namespace gdr::transport

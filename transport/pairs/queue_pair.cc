@@ -26,8 +26,6 @@ bool in_one_subnet(const wire::RailAddress& a, const wire::RailAddress& b) {
   return a.gid[6] == b.gid[6] && a.gid[7] == b.gid[7];
 }
 
-bool needs_grh(const wire::RailAddress& rail) { return rail.needs_grh != 0; }
-
 void fill_global_route(const QueuePairPath& path, ibv_ah_attr* ah) {
   ah->is_global = 1;
   std::memcpy(ah->grh.dgid.raw, path.remote->gid.data(), path.remote->gid.size());
@@ -48,7 +46,7 @@ void fill_address_vector(const QueuePairPath& path, ibv_ah_attr* ah) {
   const bool one_subnet = in_one_subnet(local, remote);
   const uint16_t flid = flid_of(remote.gid);
   ah->dlid = one_subnet || flid == 0 ? remote.lid : flid;
-  if (!one_subnet || remote.lid == 0 || needs_grh(local) || needs_grh(remote)) {
+  if (!one_subnet || remote.lid == 0 || (local.needs_grh | remote.needs_grh) != 0) {
     fill_global_route(path, ah);
   }
 }

@@ -39,10 +39,6 @@ std::string hint_of(const StateChange& change, int err) {
   return change.resolves ? "on RoCE the usual cause is a GID that has no route to the peer" : "";
 }
 
-bool is_worth_retrying(int err, const ConnectionOptions& options) {
-  return options.modify_retry_all || err == ETIMEDOUT;
-}
-
 // A QP without which the connection can do is not waited for as long as the last one.
 constexpr int kOptionalRetries = 3;
 
@@ -145,7 +141,8 @@ Result<bool> StateChanges::attempt(Sequence& sequence, const ConnectionOptions& 
   ++attempts;
   if (err != 0) {
     const int most = most_retries(change, options);
-    if (!is_worth_retrying(err, options) || attempts > most) {
+    const bool passes = options.modify_retry_all || err == ETIMEDOUT;
+    if (!passes || attempts > most) {
       return tl::unexpected<Error>(failure(change, err, attempts));
     }
     if (attempts == 1) {

@@ -59,7 +59,7 @@ TEST(EceAgreement, HcasKnowDifferentOptions_BothUseTheCommonOnesOnEveryQueuePair
     EXPECT_EQ(pair.verbs.ece_set_in(qp_number(*pair.sender, i)), before_rtr) << i;
     EXPECT_EQ(pair.verbs.ece_set_in(qp_number(*pair.receiver, i)), before_rtr) << i;
   }
-  EXPECT_TRUE(contains(pair.sender->text(), ", ECE vendor 0x15b3 options 0x1c on 3 QP(s)"))
+  EXPECT_TRUE(contains(pair.sender->text(), ", ECE vendor 0x15b3 options 0x1c"))
       << pair.sender->text();
 }
 
