@@ -4,23 +4,12 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <limits>
 
 #include "base/finding.h"
 #include "base/random.h"
-#include "transport/data/message_cutter.h"
 #include "transport/pairs/ece_agreement.h"
 
 namespace gdr::transport {
-namespace {
-
-const char* missing_rail_text(bool stands_by) {
-  return stands_by ? ": connections go without it as their standby rail, so that they fail when "
-                     "their other rails do: "
-                   : ": connections go without it, over their other rails: ";
-}
-
-}  // namespace
 
 // Never destroyed, as threads may set up connections while the process ends.
 const std::string& host_name() {
@@ -50,14 +39,6 @@ std::pair<const wire::RailAddress&, const wire::RailAddress&> ConnectionEnd::por
     uint32_t pair) const {
   const QueuePair& of = rails.pair(pair);
   return {rails[of.rail].address(), peer.rail[of.peer_rail]};
-}
-
-size_t ConnectionEnd::max_write_bytes() const {
-  size_t least = std::numeric_limits<size_t>::max();
-  for (const RailEnd& rail : rails) {
-    least = std::min(least, transport::max_write_bytes(rail.device().state.max_message_bytes));
-  }
-  return least;
 }
 
 wire::EndPoint ConnectionEnd::point(const wire::Secret& secret, const RailTables& tables) const {
@@ -117,7 +98,10 @@ std::function<Status()> ConnectionEnd::ece_setter(size_t index, bool again) cons
 
 void ConnectionEnd::warn_of_rail(const Device& device, bool standby, const Error& why,
                                  const std::string& doing) const {
-  const std::string missing = missing_rail_text(standby);
+  const std::string missing = std::string(": connections go without it") +
+                              (standby ? " as their standby rail, so that they fail when their "
+                                         "other rails do: "
+                                       : ", over their other rails: ");
   std::string cause = missing + doing + ", errno " + std::to_string(why.sys_errno);
   if (!standby) cause += " on " + to_string(device);  // each of them is missed
   TextAndFix parts = split_fix(missing + why.text);

@@ -23,9 +23,6 @@ struct ConnectionEnd {
   bool stands_by(uint32_t rail) const;
   // The two ports of a pair: this end's, and the peer's.
   std::pair<const wire::RailAddress&, const wire::RailAddress&> ports_of(uint32_t pair) const;
-  // The most bytes of one RDMA write on any rail of this end, a multiple of wire::kSplitAlignment:
-  // the ports' largest message. An RC write's requester is what limits it.
-  size_t max_write_bytes() const;
   // Returns what this end sends in kHello or kReply.
   wire::EndPoint point(const wire::Secret& secret, const RailTables& tables) const;
   // "hostA mlx5_0:1 lid 1 qp 0x11 <-> hostB mlx5_3:1 lid 2 qp 0x12". Each rail is named with its

@@ -1,4 +1,6 @@
 // How a send comm is made and connected.
+#include <algorithm>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -58,7 +60,11 @@ Result<std::unique_ptr<SendComm>> SendComm::create(const EndRails& rails,
   Result<RailTables> tables = comm->set_up_->add_rails(rails, plan, spec);
   if (!tables) return forward_error(tables);
   comm->tables_ = std::move(*tables);
-  comm->cutter_.max_write_bytes = comm->connection_.end().max_write_bytes();
+  // An RC write's requester is what limits it.
+  size_t& most = comm->cutter_.max_write_bytes = std::numeric_limits<size_t>::max();
+  for (const RailEnd& rail : comm->connection_.rails()) {
+    most = std::min(most, max_write_bytes(rail.device().state.max_message_bytes));
+  }
   if (separate_ends) comm->cutter_.separate_end_above = options->adaptive_routing_threshold;
   comm->cutter_.split_data_on_qps = options->split_data_on_qps;
   if (Result<bool> prepared = comm->prepare(); !prepared) return forward_error(prepared);
