@@ -9,6 +9,15 @@
 #include "transport/recovery/recovery_rules.h"
 
 namespace gdr::transport {
+namespace {
+
+constexpr char kNoRails[] =
+    "received data in GPU memory cannot be flushed: the HCA could register no GPU memory when the "
+    "connection was made. Fix: load nvidia-peermem before the job starts";
+static_assert(Flushes::kRequests == 32);
+constexpr char kTooMany[] = "more than 32 flushes are outstanding";
+
+}  // namespace
 
 Status Flushes::add_rail(uint32_t index, bool stands_by) {
   Rail rail{.index = index};
@@ -75,10 +84,10 @@ Flushes::Rail* Flushes::find(uint32_t rail) {
 // complete before the data that the first one orders.
 bool Flushes::post(const void* address, const MemoryHandle& memory, Request** request) {
   if (rails_.empty()) [[unlikely]]
-    return fail_without_rails();
+    return fail(kNoRails);
   Request* taken = requests_.take();
   if (taken == nullptr) [[unlikely]]
-    return fail_too_many();
+    return fail(kTooMany);
   taken->bytes[0] = 0;
   taken->pending = 1;
   taken->data = address;
@@ -234,18 +243,8 @@ void Flushes::start_rail(uint32_t index) {
   }
 }
 
-// A null request would mean that there is nothing to wait for.
-bool Flushes::fail_too_many() {
-  connection_.fail(Code::kInvalidUsage,
-                   "more than " + std::to_string(kRequests) + " flushes are outstanding");
-  return false;
-}
-
-bool Flushes::fail_without_rails() {
-  connection_.fail(Code::kInvalidUsage,
-                   "received data in GPU memory cannot be flushed: the HCA could register no GPU "
-                   "memory when the connection was made. Fix: load nvidia-peermem before the job "
-                   "starts");
+bool Flushes::fail(const char* what) {
+  connection_.fail(Code::kInvalidUsage, what);
   return false;
 }
 

@@ -80,8 +80,7 @@ class Flushes {
   void lose(Rail& rail, ibv_wc_status status);
   void on_failed_read(Rail& rail, Outstanding& flush, const ibv_wc& wc);
   bool fails_everywhere(Outstanding& flush);
-  [[gnu::cold]] bool fail_without_rails();
-  [[gnu::cold]] bool fail_too_many();
+  [[gnu::cold]] bool fail(const char* what);  // returns false
 
   Connection& connection_;
   uint32_t unread_ = 0;  // bit per rail: data has arrived since the last read over it was posted

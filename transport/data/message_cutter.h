@@ -64,7 +64,7 @@ constexpr size_t max_write_bytes(uint32_t max_message_bytes) {
 }
 
 // Returns the most bytes of one message on such a port, however it is sent: every send queue has
-// room for that many chunks and their separate ends (kStandbyDepth in send_comm_set_up.cc).
+// room for that many chunks and their separate ends (kStandbyDepth in send_comm.cc).
 inline constexpr size_t kChunksThatFit = 27;
 constexpr size_t largest_message(uint32_t max_message_bytes) {
   return kChunksThatFit * max_write_bytes(max_message_bytes);

@@ -1,5 +1,4 @@
-// The receiving end of a connection. Its data path belongs to one thread. receive_comm_set_up.cc
-// makes and connects it.
+// The receiving end of a connection. Its data path belongs to one thread.
 #pragma once
 
 #include <cerrno>
@@ -67,7 +66,6 @@ class ReceiveComm : public Comm {
 
  private:
   ReceiveComm(std::shared_ptr<const ConnectionOptions> options, Watcher* watcher);
-  Status make(const EndRails& rails, const wire::EndPoint& sender);
   Status create_flushes();
   Status post_all_receives();
   [[gnu::cold]] bool wait_for_room();

@@ -1,5 +1,4 @@
-// The sending end of a connection. Its data path belongs to one thread. send_comm_set_up.cc makes
-// and connects it.
+// The sending end of a connection. Its data path belongs to one thread.
 #pragma once
 
 #include <cerrno>

@@ -35,11 +35,14 @@ struct ReceivePair {
 // Each arrival is counted by its pair, since the count is what both ends agree on when the pair is
 // lost, and belongs to an epoch of it.
 //
-// One pair at a time carries clear-to-send, the announcer (announcing.cc). Another one takes its
-// place when it is lost, and announces again what is not complete; and where an active pair returns
-// while one that stands by announces, or the data comes over another pair: a sender that avoids a
-// rail finds it slow, or packets are lost there, and then all messages would wait for their
-// clear-to-send over it.
+// No late write may replace a newer slot of the ring. So all announcements that may be under way go
+// over one pair, the announcer, as writes of one pair arrive in order:
+//
+// - A lost announcer is replaced once it is down at both ends, since nothing of it arrives then.
+// - A living one is replaced once its last write is confirmed, since all before it have arrived.
+//
+// A buffer that is announced again may be complete before that write is read from the ring here. So
+// no slot is filled again until it is confirmed.
 class SpreadReceives final : public SpreadPath {
  public:
   // All outlive it.
