@@ -55,9 +55,9 @@ Error PeerLink::failure() const {
 
 void PeerLink::send_bye() {
   std::lock_guard lock(mutex_);
-  says_bye_ = true;
   channel_.queue_text(wire::FrameKind::kBye, "");
-  channel_.flush_and_end();
+  (void)channel_.flush();
+  (void)shutdown(channel_.fd(), SHUT_WR);
 }
 
 void PeerLink::send_statement(const wire::PairStatement& statement) {
@@ -182,17 +182,15 @@ bool PeerLink::on_reopened(FrameChannel channel) {
   return false;
 }
 
-// What was on its way over the former socket may be lost: the failure and the goodbye are sent
-// again, statements are repeated until the peer has seen them, and no answer is expected to a
-// question. A peer that was taken for gone was not, unless it has sent kBye.
+// What was on its way over the former socket may be lost: the failure is sent again, statements
+// are repeated until the peer has seen them, and no answer is expected to a question. A peer that
+// was taken for gone was not, unless it has sent kBye.
 bool PeerLink::use(FrameChannel channel) {
   {
     std::lock_guard lock(mutex_);
     if (!channel_.replace_socket(std::move(channel))) return false;
     if (notifies_peer_) channel_.queue_text(wire::FrameKind::kFailed, failure_.text);
-    if (says_bye_) channel_.queue_text(wire::FrameKind::kBye, "");
     (void)channel_.flush();
-    if (says_bye_) channel_.flush_and_end();
   }
   GDR_INFO(log::kNet, "%s: the handshake socket is open again, after: %s", description_.c_str(),
            ended_at_ ? end_text_.c_str() : "the peer has lost it");

@@ -131,13 +131,11 @@ struct PeerLinkOptions {
 
 // One connection's link to its peer. The connection and the watcher share it.
 //
-// The link fails when the peer's process is gone. The end of the socket does not show that: a proxy
-// or a firewall may have closed it. So the end that opened it opens it again, and the other end
-// asks whether the peer is still there; the link fails where that is refused, or where the peer
-// does not know the connection. Until there is a socket again, which may be never, a peer that dies
-// may be noticed by RDMA alone, and an end that only waits has nothing outstanding that could time
-// out. So the link asks the data path for a probe from time to time: a write of no bytes, which the
-// HCA of a dead peer does not answer.
+// The link fails when the peer's process is gone. The end of the socket does not show that: it is
+// opened again, or the peer is asked for (docs/adr/0003-kept-socket.md). Until there is a socket
+// again, an end that only waits has nothing outstanding that could time out. So the link asks the
+// data path for a probe from time to time: a write of no bytes, which the HCA of a dead peer does
+// not answer.
 class PeerLink : public Attention, public RequestCounts {
  public:
   using Clock = std::chrono::steady_clock;
@@ -207,11 +205,10 @@ class PeerLink : public Attention, public RequestCounts {
   std::atomic<bool> peer_gone_{false};
   std::atomic<bool> deaf_{false};
 
-  mutable std::mutex mutex_;  // guards channel_'s sending side, and all up to says_bye_
+  mutable std::mutex mutex_;  // guards channel_'s sending side, and all up to notifies_peer_
   FrameChannel channel_;
   Error failure_{Code::kRemote, ""};
   bool notifies_peer_ = false;  // of failure_, once more over each new socket
-  bool says_bye_ = false;       // likewise
 
   // Watcher thread only.
   bool peer_closed_ = false;  // kBye arrived

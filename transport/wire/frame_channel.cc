@@ -171,11 +171,6 @@ tl::unexpected<Error> FrameChannel::refuse(Error error) {
   return tl::unexpected<Error>(std::move(error));
 }
 
-void FrameChannel::flush_and_end() {
-  (void)flush();
-  (void)shutdown(socket_.get(), SHUT_WR);
-}
-
 bool FrameChannel::replace_socket(FrameChannel other) {
   if (dup3(other.fd(), fd(), O_CLOEXEC) < 0) return false;
   std::swap(socket_, other.socket_);

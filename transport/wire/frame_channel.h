@@ -65,8 +65,6 @@ class FrameChannel {
   // Sends queued frames. Returns whether the kernel has taken all of them; kRemote if the socket
   // broke.
   Result<bool> flush();
-  // flush(), after which this end sends nothing more.
-  void flush_and_end();
   // Goes on with the other's socket and what is queued there. The number of this one's descriptor
   // stays. Returns whether that was possible; nothing has changed otherwise.
   bool replace_socket(FrameChannel other);

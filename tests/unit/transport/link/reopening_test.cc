@@ -106,14 +106,6 @@ TEST_F(ReopeningTest, FailureIsSentOverALostSocket_ItArrivesOverTheNewOne) {
   EXPECT_TRUE(contains(failure_of(sender), "words of the receiver"));
 }
 
-TEST_F(ReopeningTest, SocketIsLostWhileTheConnectionCloses_TheGoodbyeArrivesOverTheNewOne) {
-  connect();
-  receiver.link->count_posted();
-  sender.link->send_bye();
-  sender.close_proxy(true);
-  EXPECT_TRUE(contains(failure_of(receiver), "the peer closed the connection while it was in use"));
-}
-
 // A process that is slow to listen again, as behind a firewall that is restarted.
 TEST_F(ReopeningTest, SocketIsOpenedAgainBeforeAPeerThatWasTakenForGoneFailsIt_LinkGoesOn) {
   const uint16_t closed = ReopenPort(listen_tcp(loopback_address()).value()).port();

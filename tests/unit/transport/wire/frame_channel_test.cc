@@ -79,10 +79,11 @@ TEST_F(FrameChannelTest, Receive_TwoFramesAtOnce_ArriveOneByOne) {
   EXPECT_FALSE(channel_.receive().value().has_value());
 }
 
-TEST_F(FrameChannelTest, FlushAndEnd_PeerReadsTheFramesAndThenTheEnd) {
+TEST_F(FrameChannelTest, StreamEnds_PeerReadsTheFramesAndThenTheEnd) {
   FrameChannel peer(std::move(raw_));
   peer.queue(wire::FrameKind::kBye, nullptr, 0);
-  peer.flush_and_end();
+  ASSERT_TRUE(peer.flush().value());
+  ASSERT_EQ(shutdown(peer.fd(), SHUT_WR), 0);
   EXPECT_EQ(channel_.receive().value()->kind, wire::FrameKind::kBye);
   Result<std::optional<Frame>> end = channel_.receive();
   ASSERT_FALSE(end.has_value());
