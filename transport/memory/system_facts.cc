@@ -1,7 +1,10 @@
 #include "transport/memory/system_facts.h"
 
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -17,18 +20,15 @@
 namespace gdr::transport {
 namespace {
 
-constexpr int kCapIpcLock = 14;                                // CAP_IPC_LOCK of linux/capability.h
-constexpr char kInitialUserNamespace[] = "user:[4026531837]";  // PROC_USER_INIT_INO of Linux
-
-// Whether the process of a status file has the capability.
-bool is_capable(const std::string& status, int capability) {
-  constexpr std::string_view kEffective = "CapEff:";
-  std::ifstream file(status);
-  for (std::string line; std::getline(file, line);) {
-    if (!line.starts_with(kEffective)) continue;
-    return (std::strtoull(line.c_str() + kEffective.size(), nullptr, 16) >> capability & 1) != 0;
-  }
-  return false;
+// Whether CAP_IPC_LOCK exempts this process from the memory-lock limit.
+bool is_exempt() {
+  constexpr char kInitialUserNamespace[] = "user:[4026531837]";  // PROC_USER_INIT_INO of Linux
+  std::error_code ignored;
+  const auto own = std::filesystem::read_symlink("/proc/self/ns/user", ignored);
+  __user_cap_header_struct header{_LINUX_CAPABILITY_VERSION_3, 0};
+  __user_cap_data_struct sets[2]{};
+  return own == kInitialUserNamespace && syscall(SYS_capget, &header, sets) == 0 &&
+         (sets[0].effective >> CAP_IPC_LOCK & 1) != 0;
 }
 
 }  // namespace
@@ -64,13 +64,10 @@ std::optional<uint64_t> bar1_bytes(const std::string& pci_id, const std::string&
   return largest;
 }
 
-std::optional<uint64_t> memory_lock_limit(const std::string& status, const std::string& user_ns) {
+std::optional<uint64_t> memory_lock_limit() {
   rlimit limit{};
   if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return {};
-  std::error_code ignored;
-  const bool initial = std::filesystem::read_symlink(user_ns, ignored) == kInitialUserNamespace;
-  if (initial && is_capable(status, kCapIpcLock)) return {};
-  return limit.rlim_cur;
+  return is_exempt() ? std::nullopt : std::optional<uint64_t>(limit.rlim_cur);
 }
 
 // EAGAIN is that of a cgroup's limit (rdmacg_try_charge() of Linux), EOVERFLOW irdma's.

@@ -39,10 +39,8 @@ std::optional<uint64_t> bar1_bytes(const std::string& pci_id,
 
 // Returns RLIMIT_MEMLOCK in bytes; unset if it is unlimited or the process has CAP_IPC_LOCK, which
 // exempts it in the initial user namespace (ib_umem_get in Linux's drivers/infiniband/core/umem.c
-// asks capable()). `status` is the process's status file, as in proc(5), the other one the link
-// that names its user namespace.
-std::optional<uint64_t> memory_lock_limit(const std::string& status = "/proc/self/status",
-                                          const std::string& user_ns = "/proc/self/ns/user");
+// asks capable()).
+std::optional<uint64_t> memory_lock_limit();
 
 // What a verb lacks that could not make a CQ, a QP or a registration, with a fix, for the end of
 // its error's text; "" where the errno value says nothing of that. Their buffers all count against
