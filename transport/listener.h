@@ -15,9 +15,8 @@
 
 namespace gdr::transport {
 
-// A listening socket and the peers that connected to it. Anyone who reaches the port can connect,
-// so that a peer is pending until its hello carries the handle's secret. Pending peers are bounded
-// in number and time, and dropped without an answer when they send anything else.
+// A listening socket and the senders that connected to it, once their hello carried the handle's
+// secret (PendingPeers).
 class Listener {
  public:
   // Draws the secret and listens on the address of the handshake's interface, on a free port, for

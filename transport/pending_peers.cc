@@ -92,12 +92,7 @@ bool PendingPeers::read(Peer& peer, std::vector<Hello>* hellos) const {
     uint8_t bytes[sizeof(expected_)];
     const ssize_t n = recv(peer.channel.fd(), bytes, sizeof(bytes), MSG_PEEK | MSG_DONTWAIT);
     if (n <= 0) return n < 0 && is_temporary(errno);
-    if (!may_be_hello(bytes, static_cast<size_t>(n))) {
-      GDR_TRACE(log::kNet,
-                "dropped a pending peer on the handshake port: it sent no hello with the handle's "
-                "secret");
-      return false;
-    }
+    if (!may_be_hello(bytes, static_cast<size_t>(n))) return false;
     peer.verified = n == sizeof(bytes);
     if (!peer.verified) return true;
   }
