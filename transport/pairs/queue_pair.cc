@@ -65,9 +65,8 @@ StateChange to_plain_state(const Device& device, ibv_qp* qp, ibv_qp_state state)
 }
 
 StateChange to_init(const Device& device, ibv_qp* qp, const ConnectionOptions& options) {
-  StateChange change{.hca = device.hca.get(), .port = device.port, .qp = qp};
+  StateChange change = to_plain_state(device, qp, IBV_QPS_INIT);
   ibv_qp_attr& attr = change.attr;
-  attr.qp_state = IBV_QPS_INIT;
   attr.pkey_index = options.pkey_index;
   attr.port_num = static_cast<uint8_t>(device.port);
   attr.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
@@ -76,9 +75,8 @@ StateChange to_init(const Device& device, ibv_qp* qp, const ConnectionOptions& o
 }
 
 StateChange to_ready_to_receive(const Device& device, ibv_qp* qp, const QueuePairPath& path) {
-  StateChange change{.hca = device.hca.get(), .port = device.port, .qp = qp};
+  StateChange change = to_plain_state(device, qp, IBV_QPS_RTR);
   ibv_qp_attr& attr = change.attr;
-  attr.qp_state = IBV_QPS_RTR;
   attr.path_mtu = static_cast<ibv_mtu>(std::min(path.local->mtu, path.remote->mtu));
   attr.dest_qp_num = path.remote_qp_number;
   attr.rq_psn = path.remote_psn;
@@ -93,9 +91,8 @@ StateChange to_ready_to_receive(const Device& device, ibv_qp* qp, const QueuePai
 
 StateChange to_ready_to_send(const Device& device, ibv_qp* qp, const QueuePairPath& path,
                              const ConnectionOptions& options) {
-  StateChange change{.hca = device.hca.get(), .port = device.port, .qp = qp};
+  StateChange change = to_plain_state(device, qp, IBV_QPS_RTS);
   ibv_qp_attr& attr = change.attr;
-  attr.qp_state = IBV_QPS_RTS;
   attr.timeout = options.ack_timeout;
   attr.retry_cnt = options.retry_count;
   attr.rnr_retry = kRnrRetryForever;

@@ -14,7 +14,6 @@ namespace {
 // On RoCE the change to RTR needs the peer's address.
 Status resolve(const PairSetUp& set_up, const QueuePairPath& path, const StateChange& to_receive) {
   Status changed = make_now(to_receive);
-  if (set_up.unreachable == nullptr) return changed;
   if (changed) {
     set_up.unreachable->remove(*path.local, *path.remote);
   } else if (changed.error().sys_errno == ETIMEDOUT) {
@@ -147,7 +146,6 @@ std::string PairIo::path_text(uint32_t pair) const {
 bool is_held_unreachable(const PairIo& io, uint32_t pair, const wire::PortAddress& peer,
                          bool urgent) {
   const PairSetUp& is = io.set_up();
-  if (is.unreachable == nullptr) return false;
   const wire::RailAddress remote = wire::at_address(io.peer_rail(pair), peer);
   return is.unreachable->contains(io.rail_of(pair).address(), remote, is.options->now(), urgent);
 }

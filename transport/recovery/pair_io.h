@@ -32,8 +32,8 @@ struct PairSetUp {
   int receives;          // posted per QP
   // What is done to QP `index` before it goes to RTR; may return null.
   std::function<std::function<Status()>(size_t index)> before_receiving;
-  UnreachablePaths* unreachable = nullptr;  // null: none is known
-  std::string host;                         // of this end, for texts
+  UnreachablePaths* unreachable;
+  std::string host;  // of this end, for texts
 };
 
 // Its functions must not run at the same time for one pair, nor once the QPs are destroyed.

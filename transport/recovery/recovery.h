@@ -119,11 +119,9 @@ struct LostAtStart {
 // lost again before the data path has taken kReturned, kLost is not repeated, unless the data path
 // has reported data of the new epoch (on_early_data): then kReturned is left out.
 //
-// A sender that takes kAgreed checks acknowledged <= arrived <= posted of the pair; anything else
-// fails the connection. Chunks below `arrived` are complete, the others go over other pairs.
-// Completions of the pair that it has not polled by then belong to an epoch that ended, and count
-// for nothing. A receiver whose clear-to-send went over the pair announces again what is
-// incomplete.
+// A sender that takes kAgreed checks what has arrived (check_arrived()), and sends the rest over
+// other pairs. Completions of the pair that it has not polled by then count for nothing. A receiver
+// whose clear-to-send went over the pair announces again what is incomplete.
 class Recovery {
  public:
   using Clock = RecoveryState::Clock;

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstddef>
+#include <iterator>
 #include <span>
 
 namespace gdr::transport {
@@ -136,23 +137,12 @@ Result<std::optional<UniqueFd>> accept_tcp(int listening_fd) {
       tune(fd.get());
       return std::optional<UniqueFd>(std::move(fd));
     }
-    switch (errno) {
-      // Linux passes on errors that the new connection already has (accept(2)).
-      case EINTR:
-      case ECONNABORTED:
-      case EPROTO:
-      case ENETDOWN:
-      case ENOPROTOOPT:
-      case EHOSTDOWN:
-      case ENONET:
-      case EHOSTUNREACH:
-      case ENETUNREACH:
-        continue;
-      case EAGAIN:
-        return std::nullopt;
-      default:
-        return fail_socket("accepting a handshake connection failed", errno);
-    }
+    // Linux passes on errors that the new connection already has (accept(2)).
+    constexpr int kOfConnection[] = {EINTR,     ECONNABORTED, EPROTO,       ENETDOWN,   ENOPROTOOPT,
+                                     EHOSTDOWN, ENONET,       EHOSTUNREACH, ENETUNREACH};
+    if (std::ranges::find(kOfConnection, errno) != std::end(kOfConnection)) continue;
+    if (errno == EAGAIN) return std::nullopt;
+    return fail_socket("accepting a handshake connection failed", errno);
   }
 }
 
