@@ -53,7 +53,6 @@ class Transport {
 
   // What the process has moved and registered so far, for metrics.
   TransportStats stats() const;
-  // How many connections are open.
   uint64_t connections() const { return watcher_->connections(); }
 
   // Registers memory for the comms of all devices.

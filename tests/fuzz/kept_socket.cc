@@ -115,7 +115,8 @@ void run_kept_socket(Input input) {
   }
   if (!run.readable) {
     run.link->on_tick(run.now + std::chrono::seconds(60));
-    check(run.link->failed() || run.link->deaf(), "the end of the socket has no consequence");
+    check(run.link->failed() || run.link->deaf() || run.link->peer_left(),
+          "the end of the socket has no consequence");
   }
 }
 

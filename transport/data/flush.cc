@@ -14,8 +14,7 @@ namespace {
 constexpr char kNoRails[] =
     "received data in GPU memory cannot be flushed: the HCA could register no GPU memory when the "
     "connection was made. Fix: load nvidia-peermem before the job starts";
-static_assert(Flushes::kRequests == 32);
-constexpr char kTooMany[] = "more than 32 flushes are outstanding";
+constexpr char kTooMany[] = "more flushes are outstanding than NCCL has requests";
 
 }  // namespace
 

@@ -72,6 +72,7 @@ inline bool SpreadReceives::take_whole(ReceivePair& pair, const ibv_wc& wc) {
 
 bool SpreadReceives::progress_fully() {
   const bool news = recovery_.has_news();
+  const bool has_left = link_.peer_left();
   (void)connection_.poll([this](const WorkId& id, const ibv_wc& wc) { on_work(id, wc); });
   if (news) [[unlikely]]
     take_news();
@@ -81,6 +82,9 @@ bool SpreadReceives::progress_fully() {
   const bool is_well = std::ranges::all_of(
       pairs_, [](const ReceivePair& pair) { return pair.usable || pair.standby; });
   (void)set_quiet(is_well && announcing_ == Announcing::kFreely);
+  if (has_left && (link_.awaits_pair() || slots_.oldest_incomplete() != slots_.head())) {
+    link_.fail_gone();
+  }
   if (connection_.failed()) slots_.end_observation();
   return !connection_.failed();
 }

@@ -38,7 +38,8 @@ struct ReceivePair {
 // No late write may replace a newer slot of the ring. So all announcements that may be under way go
 // over one pair, the announcer, as writes of one pair arrive in order:
 //
-// - A lost announcer is replaced once it is down at both ends, since nothing of it arrives then.
+// - A lost announcer is replaced once it is down at both ends, since nothing of it arrives then; at
+//   once where nothing that it announced is incomplete.
 // - A living one is replaced once its last write is confirmed, since all before it have arrived.
 //
 // A buffer that is announced again may be complete before that write is read from the ring here. So

@@ -18,7 +18,7 @@ std::string too_large_text(size_t bytes, size_t max_write_bytes, size_t most) {
 }
 
 // Whether the slot is still that of the message, and large enough. The receiver keeps a late write
-// of an older announcement from replacing it (announcing.cc); a peer that does not would have
+// of an older announcement from replacing it (SpreadReceives); a peer that does not would have
 // the data written into another buffer.
 bool still_fits(const SentChunk& chunk, const wire::ClearToSend& slot, uint64_t sequence) {
   return load_hca_written(slot.sequence) == sequence && chunk.from + chunk.bytes <= slot.bytes;

@@ -67,8 +67,7 @@ class FailureLog {
   void link_failed(const PeerLink& link, Clock::time_point now);
   // The handshake socket of a connection ended without its peer's being gone. One episode per host.
   void path_lost(const PeerLink& link, Clock::time_point now);
-  // "mlx5_0 reports ...; it happened 5 more times since the last warning; fails 3 connections": the
-  // effect follows what has happened. severity: of an episode, as in Episodes::warn().
+  // "mlx5_0 reports ...; it happened 5 more times since the last warning; fails 3 connections".
   void warn(const std::string& cause, const std::string& what, const std::string& effect,
             Clock::time_point now, int severity = 0);
   // A warning of a connection that others share: once for each cause, for good.

@@ -205,26 +205,19 @@ bool PeerLink::use(FrameChannel channel) {
   return true;
 }
 
-// Whether something needs the peer. A receiver without receives may still flush what has arrived
-// before the peer closed, which NCCL may ask for much later.
-bool PeerLink::needs_peer(Clock::time_point now) const {
-  const bool stalls = stalled_since() && *stalled_since() < now;
-  return options_.reopen.opens || !peer_closed_ || awaits_pair() || stalls;
-}
+void PeerLink::fail_gone() { fail_link(Error{Code::kRemote, gone_text_}, false); }
 
 bool PeerLink::on_tick(Clock::time_point now) {
-  note_progress(now, /*counts=*/!failed());
-  if (grace_end_ <= now && !needs_peer(now)) {
-    grace_end_ = now + kGrace;
-  } else if (grace_end_ <= now) {
-    fail_link(Error{Code::kRemote, gone_text_}, false);
+  if (grace_end_ <= now) {
     grace_end_ = Clock::time_point::max();
+    options_.reopen.opens ? fail_gone() : set(kLeft, true);
   }
   if (ended_at_ && now - *ended_at_ >= kDeafAfter) deaf_ = true;
   if (probe_at_ <= now) {
     probe_at_ = now + kProbeInterval;
     set(kProbe, true);
   }
+  note_progress(now, /*counts=*/!failed());
   keep_alive(now);
   return reopening_.deadline() <= now && reopen(now);
 }

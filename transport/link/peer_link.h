@@ -34,10 +34,13 @@ class Attention {
  public:
   // Whether the link has failed or wants a probe, or the recovery has something for the data path.
   bool needs_attention() const { return load() != 0; }
-  // Whether the link has failed or wants a probe.
-  bool needs_care() const { return (load() & (kFailed | kProbe)) != 0; }
+  // Whether the link has failed or wants a probe, or the peer has left.
+  bool needs_care() const { return (load() & (kFailed | kProbe | kLeft)) != 0; }
   bool failed() const { return (load() & kFailed) != 0; }
   bool probe_wanted() const { return (load() & kProbe) != 0; }
+  // Receiver: the peer has closed, or is gone. What had arrived may still be taken and flushed;
+  // where a poll of all queues leaves a receive outstanding, fail_gone().
+  bool peer_left() const { return (load() & kLeft) != 0; }
   // The peer's HCA answered the probe, or none can be posted; until then the link needs attention.
   void end_probe() { set(kProbe, false); }
   // The recovery has news for the data path, or waits for it to find queues empty; or not any more.
@@ -47,6 +50,7 @@ class Attention {
   static constexpr uint32_t kFailed = 1;
   static constexpr uint32_t kProbe = 2;
   static constexpr uint32_t kRecovering = 4;
+  static constexpr uint32_t kLeft = 8;
 
   void set(uint32_t bit, bool on) {
     if (on) {
@@ -154,6 +158,7 @@ class PeerLink : public Attention, public RequestCounts {
   // Fails the link; the first error is kept, later ones are dropped. notify_peer: the peer receives
   // the text (kFailed) and fails too.
   void fail_link(Error error, bool notify_peer);
+  void fail_gone();  // as the peer is gone, or has closed
   // Returns the error of a failed link.
   Error failure() const;
   // Announces an orderly close (kBye), so that the peer does not take the end of the stream for the
@@ -192,7 +197,6 @@ class PeerLink : public Attention, public RequestCounts {
   void fail_unexpected();
   void send_frame(wire::FrameKind kind, const std::string& text);
   void on_peer_gone(const std::string& reason, Clock::time_point end);
-  bool needs_peer(Clock::time_point now) const;
   bool reopen(Clock::time_point now);
   bool use(FrameChannel channel);
   void keep_alive(Clock::time_point now);

@@ -74,7 +74,6 @@ class Watcher {
   UnreachablePaths& unreachable_paths() { return unreachable_paths_; }
   // What all connections have moved, and what happened to them.
   ProcessSums sums() const;
-  // How many connections are open.
   size_t connections() const { return links_.size(); }
 
  private:

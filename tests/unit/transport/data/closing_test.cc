@@ -68,5 +68,22 @@ TEST_F(ClosingTest, BothCloseAtOnce_NothingIsLeft) {
   expect_nothing_left();
 }
 
+// As where the thread of this end did not run meanwhile.
+TEST(ClosedSender, WhatHasArrived_IsTakenLongAfterAndNothingElseIsAwaited) {
+  RailsPair pair(2);
+  Buffer from = pair.sender_buffer(8), to = pair.receiver_buffer(8);
+  Request* receive = pair.irecv(to);
+  Request* send = pair.isend(from);
+  ASSERT_TRUE(send != nullptr && finish(send).done);
+  pair.sender.reset();
+  ASSERT_TRUE(wait_for([&] { return pair.receiver->connection().link().peer_left(); }));
+  EXPECT_TRUE(finish(receive).done);
+  EXPECT_FALSE(pair.receiver->connection().failed());
+  Request* next = pair.irecv(to);
+  ASSERT_NE(next, nullptr);
+  EXPECT_TRUE(wait_for([&] { return !test_once(next).alive; }));
+  EXPECT_TRUE(contains(failure_of(*pair.receiver).text, "the peer closed the connection"));
+}
+
 }  // namespace
 }  // namespace gdr::transport

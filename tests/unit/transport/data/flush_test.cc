@@ -156,7 +156,7 @@ TEST(Flush, MoreThanCanBeOutstanding_FailsAsInvalidUsage) {
   Request* request = nullptr;
   EXPECT_FALSE(pair.receiver->iflush(Arrays(group).get(), &request));
   EXPECT_EQ(failure_of(*pair.receiver).code, Code::kInvalidUsage);
-  EXPECT_TRUE(contains(failure_of(*pair.receiver).text, "32 flushes"));
+  EXPECT_TRUE(contains(failure_of(*pair.receiver).text, "more flushes"));
 }
 
 // irdma moves a QP that is to be in RESET to ERROR, so that a new one could not be used any more.
@@ -187,9 +187,8 @@ TEST(Flush, ReadFails_FailsTheConnection) {
   EXPECT_TRUE(contains(failure_of(*pair.receiver).text, "REM_ACCESS_ERR"));
 }
 
-// It needs no peer: the data has arrived, and NCCL is to have it. An HCA that does not answer must
-// not hide the failure.
-TEST(Flush, PeerHasClosed_CompletesBeforeTheConnectionFails) {
+// It needs no peer: the data has arrived, and NCCL is to have it.
+TEST(Flush, PeerHasClosed_Completes) {
   FlushPair pair;
   auto group = pair.gpu_buffers({64});
   pair.verbs.hold();
@@ -199,9 +198,8 @@ TEST(Flush, PeerHasClosed_CompletesBeforeTheConnectionFails) {
   EXPECT_TRUE(test_once(flush).alive);
   pair.verbs.release();
   EXPECT_TRUE(test_once(flush).done);
-  pair.verbs.hold();
-  Request* never = pair.iflush(group);
-  EXPECT_TRUE(wait_for([&] { return !test_once(never).alive; }));
+  EXPECT_TRUE(wait_for([&] { return pair.receiver->connection().link().peer_left(); }));
+  EXPECT_TRUE(finish(pair.iflush(group)).done);
 }
 
 TEST(Flush, QueuePairCannotBeConnected_NamesTheCause) {

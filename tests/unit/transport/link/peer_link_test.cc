@@ -35,21 +35,15 @@ class PeerLinkTest : public testing::Test {
   std::unique_ptr<PeerLink> there_;
 };
 
-// What has arrived may be flushed much later.
-TEST_F(PeerLinkTest, PeerCloses_FailsOnceAReceiveIsOutstandingAndNamesOrderlyClose) {
+TEST_F(PeerLinkTest, PeerCloses_ReceiverDecidesWhenAndTextNamesOrderlyClose) {
   there_->send_bye();
   EXPECT_FALSE(here_->on_readable(now_)) << "it wakes for the bye and the end at once";
   EXPECT_TRUE(here_->peer_gone()) << "before the peer's socket is closed";
-  for (int i = 0; i < 100; ++i) here_->on_tick(now_ += seconds(1));
-  EXPECT_FALSE(here_->failed());
-  here_->count_posted();
-  here_->on_tick(now_);
-  here_->count_completed();
-  here_->on_tick(now_ += seconds(1));
-  EXPECT_FALSE(here_->failed());
-  here_->count_posted();
-  here_->on_tick(now_);
+  EXPECT_FALSE(here_->peer_left());
   wait_out_grace(*here_);
+  EXPECT_FALSE(here_->failed());
+  EXPECT_TRUE(here_->peer_left() && here_->needs_care());
+  here_->fail_gone();
   ASSERT_TRUE(here_->failed());
   EXPECT_EQ(here_->failure().text,
             "a <-> b: the peer closed the connection while it was in use; the cause is in its log, "
@@ -87,16 +81,15 @@ TEST_F(PeerLinkTest, SocketEndsForGood_LinkGoesOnAndAsksForProbes) {
 }
 
 // The peer sent bye before the network went away, and the end of its stream did not arrive.
-TEST_F(PeerLinkTest, PathLostAfterBye_FailsAsAnOrderlyClose) {
+TEST_F(PeerLinkTest, PathLostAfterBye_IsAnOrderlyClose) {
   FrameChannel peer(renew_here());
-  here_->count_posted();
-  here_->on_tick(now_);
   peer.queue(wire::FrameKind::kBye, nullptr, 0);
   ASSERT_TRUE(peer.flush().value());
   EXPECT_TRUE(here_->on_readable(now_));
   here_->on_socket_end(timed_out(), now_);
   wait_out_grace(*here_);
-  ASSERT_TRUE(here_->failed());
+  ASSERT_TRUE(here_->peer_left());
+  here_->fail_gone();
   EXPECT_TRUE(contains(here_->failure().text, "closed")) << here_->failure().text;
 }
 
