@@ -249,6 +249,8 @@ void SpreadReceives::choose_announcer() {
 }
 
 void SpreadReceives::announce_over(uint32_t index) {
+  recovery_.arrivals(announcer_).announces = false;
+  recovery_.arrivals(index).announces = true;
   announcer_ = wanted_ = index;
   for (ReceivePair& pair : pairs_) pair.arrived_at_announcer = ReceivePair::kNone;
   connection_.rails().set_clear_to_send_pair(index);

@@ -52,9 +52,10 @@ struct alignas(64) PairArrivals {
   // sender whose requests are complete is not called any more, so that only the watcher finds that
   // acknowledged data was lost.
   std::atomic<uint64_t> count{0};
-  std::atomic<uint32_t> epoch{0};     // modulo 2^16, as in a WorkId; or kCounted
-  std::atomic<uint64_t> receives{0};  // that were posted
-  std::atomic<bool> lost{false};      // see is_lost()
+  std::atomic<uint32_t> epoch{0};      // modulo 2^16, as in a WorkId; or kCounted
+  std::atomic<uint64_t> receives{0};   // that were posted
+  std::atomic<bool> lost{false};       // see is_lost()
+  std::atomic<bool> announces{false};  // receiver: clear-to-send goes over it
 
   // Receiver: counts an immediate that arrived, with the epoch of its WorkId. Returns false where
   // it must not arrive any more, as this end has stated how many there were: the connection has to
@@ -74,6 +75,8 @@ struct alignas(64) PairArrivals {
   // Receiver: whether the pair is lost. No more receives are posted then: not every driver flushes
   // those of a QP in ERROR.
   bool is_lost() const { return lost.load(std::memory_order_acquire); }
+  // Receiver: whether data has come over the pair, or clear-to-send goes over it.
+  bool is_used() const { return announces || count.load(std::memory_order_acquire) != 0; }
 };
 
 // Entries of each QP's send queue that the data path leaves to probes and statements.

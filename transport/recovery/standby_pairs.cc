@@ -20,7 +20,7 @@ bool StandbyPairs::is_unused(const Pair& pair) const {
   if (pair.known == Known::kFinished) return state_.sends() || pair.counted;
   if (pair.known != Known::kUsing || !is_active_usable()) return false;
   if (state_.sends()) return state_.link->is_idle();
-  return pair.counted && pair.arrivals.count.load(std::memory_order_acquire) == 0;
+  return pair.counted && !pair.arrivals.is_used();
 }
 
 // Whether a standby pair's QP can go: at once, or if_busy, when the data path has taken the news of
@@ -35,8 +35,8 @@ bool StandbyPairs::may_give_way(const Pair& pair, bool if_busy) const {
   const bool at_peer = pair.agreement.peer().cause.reason == wire::PairReason::kWithdrawn;
   if (pair.outlook == RecoveryState::Outlook::kWithdrawn || at_peer) return true;
   if (pair.agreement.lost() || pair.known != Known::kUsing) return false;
-  const bool carried = !state_.sends() && pair.arrivals.count.load(std::memory_order_acquire) != 0;
-  return if_busy ? !state_.link->is_idle() : state_.link->is_idle() && !carried;
+  const bool carries = !state_.sends() && pair.arrivals.is_used();
+  return if_busy ? !state_.link->is_idle() : state_.link->is_idle() && !carries;
 }
 
 Room StandbyPairs::give_way(const HcaContext* hca, bool if_busy) {
