@@ -127,7 +127,6 @@ class End {
   std::vector<std::unique_ptr<Side>> sides_;
   std::vector<std::pair<int, std::string>> errors_;
   std::string hung_;
-  size_t faults_caused_ = 0;
   std::vector<bool> caused_;
   bool sockets_lost_ = false;
   bool paused_ = false;

@@ -148,6 +148,27 @@ TEST(SpreadReceivesTest, AnnouncerIsLostWhileItIsReplaced_TheNewOneAnnounces) {
   EXPECT_EQ(rails.announcer(), rails.idle);
 }
 
+// The ends agree on nothing meanwhile: their socket is gone, and the fabric holds back what they
+// write.
+TEST(SpreadReceivesTest, AnnouncerIsLostWhereAllIsComplete_AnotherOneAnnouncesAtOnce) {
+  std::array<UniqueFd, 2> sockets = local_socket_pair();
+  std::array<UniqueFd, 2> others = local_socket_pair();
+  std::swap(sockets[1], others[0]);
+  others[0].reset();
+  others[1].reset();
+  RailsPair pair(2, 0, test_options(), std::move(sockets));
+  pair.exchange(kSizes);
+  pair.verbs.hold();
+  pair.set_port('r', 0, false);
+  const ReceiveComm& receiver = *pair.receiver;
+  ASSERT_TRUE(wait_for([&] {
+    return pair.receiver->progress() &&
+           receiver.connection().rails().clear_to_send_pair().index == 1;
+  }));
+  pair.verbs.release();
+  pair.exchange(kSizes);
+}
+
 struct LostRailTest : testing::TestWithParam<char> {
   // The port of one end of rail 0 fails, and of that alone.
   void lose_rail(RailsPair& pair) { pair.set_port(GetParam(), 0, false); }

@@ -342,12 +342,18 @@ TEST_F(ManyScarceQueuePairs, NobodyPollsTheirConnections_NoMoreAreAskedAfterASec
   EXPECT_THAT(log.warnings("Standby rails give way"), testing::SizeIs(1));
 }
 
-TEST_F(ManyScarceQueuePairs, AnotherHcaLacksNoMemory_NoneGivesWay) {
+TEST_F(ManyScarceQueuePairs, AnotherHcaLacks_OneGivesWayInVainAtMost) {
   add_connections(2);
   const EndRails other{{open_port("fake_s7", 40)}, {}};
+  limit("fake_s7", 0);
+  const auto fails = [&] {
+    return !SendComm::create(other, shared(options.connection), watcher.get(), {}).has_value();
+  };
+  EXPECT_TRUE(fails());
+  EXPECT_EQ(standby_pairs(), 2);
   verbs.fail_call(fake_verbs::Call::kCreateQp, EAGAIN, /*skip=*/0, /*times=*/100);
-  EXPECT_FALSE(SendComm::create(other, shared(options.connection), watcher.get(), {}).has_value());
-  EXPECT_EQ(standby_pairs(), 3) << "the limit is that of its HCA";
+  EXPECT_TRUE(fails());
+  EXPECT_EQ(standby_pairs(), 2) << "the limit is that of its HCA";
 }
 
 // What is lacking is not what standby pairs hold.
@@ -420,6 +426,25 @@ TEST_F(LeanConnections, ReceiverGoesWithoutItsStandbyRail_NoOtherPortIsNamedOrCo
   EXPECT_TRUE(poll_until([&] { return contains(there(), ", fake_s1:1 <-> "); })) << there();
   EXPECT_TRUE(contains(there(), " <-> vm (unnamed) is lost (")) << there();
   EXPECT_EQ(recovery_of(*receiver).counters(0).losses.load(), 0u);
+}
+
+// What an HCA states is read when it is opened.
+TEST(ShortQueues, SeveralPairs_AreAsDeepAsEachHcaAllows) {
+  for (const int most : {200, 300, 16384}) {
+    CommPair pair;
+    auto config = fake_verbs::HcaConfig::infiniband("fake_short", 9);
+    config.max_work_requests = most;
+    const EndRails rails{{pair.open(pair.verbs.add_hca(config))}, {}};
+    pair.options.connection.qps_per_connection = 2;
+    const auto connection = shared(pair.options.connection);
+    auto sender = SendComm::create(rails, connection, pair.watcher.get(), {}).value();
+    ASSERT_TRUE(sender->prepare().value());
+    auto receiver =
+        ReceiveComm::create(rails, connection, pair.watcher.get(), end_of(*sender)).value();
+    EXPECT_EQ(pair.verbs.queue_pairs()[qp_number(*sender)].max_send_wr, std::min(most, 255));
+    EXPECT_EQ(pair.verbs.queue_pairs()[qp_number(*receiver)].max_recv_wr,
+              std::min(most / 64 * 64, 384));
+  }
 }
 
 // By the HCAs that have a limit: of the work requests of a queue pair, or of queue pairs. Then the
