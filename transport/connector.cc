@@ -3,7 +3,6 @@
 #include <cerrno>
 #include <utility>
 
-
 namespace gdr::transport {
 namespace {
 

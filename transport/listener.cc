@@ -13,7 +13,8 @@
 namespace gdr::transport {
 namespace {
 
-// How long a sender whose connection broke or ended, as by a proxy, may take to come back.
+// How long a sender whose connection broke or ended, as by a proxy, may take to come back. Shorter
+// than the 60 s for which a sender tries, as the receiver of a sender that has ended waits as long.
 constexpr std::chrono::seconds kReturnTimeout{10};
 
 wire::Secret make_secret() {

@@ -157,10 +157,8 @@ void Steps::take_news(int end, int pair) {
     Receiver& receiver = state.receiver;
     const bool is_announcer = end == kReceiver && pair == receiver.announcer;
     if (!is_announcer) return;
-    const bool is_settled = receiver.announcing == Announcing::kFreely &&
-                            oldest_incomplete(now_, bounds_) == receiver.posted;
-    const bool at_once = is_settled || is(Mutation::kReplacesLostAnnouncerTooEarly);
-    receiver.announcing = at_once ? Announcing::kDown : Announcing::kFreely;
+    receiver.announcing =
+        is(Mutation::kReplacesLostAnnouncerTooEarly) ? Announcing::kDown : Announcing::kFreely;
   } else if (at.agreement.recovered() && !PairAgreementKey::data_path_done(at.agreement)) {
     finish_unused(end, pair);
   }

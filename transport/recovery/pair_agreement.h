@@ -62,7 +62,8 @@ class PairReturn {
   void set_port_active(bool active) { port_active_ = active; }
   // No pair of the connection is usable: this one is tried again after the first pause each time.
   void set_urgent(bool urgent) { urgent_ = urgent; }
-  // An attempt was in vain, or not made as it would be; the next one comes after a longer pause.
+  // An attempt failed, or was not made because it would fail; the next one comes after a longer
+  // pause.
   void on_failed(Time now);
   void on_probe_posted() { probe_ = Probe::kPosted; }
   bool own_probe_done() const { return probe_ == Probe::kDone; }

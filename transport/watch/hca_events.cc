@@ -122,9 +122,10 @@ void Watcher::take_port(const HcaContext& hca, const ibv_async_event& event,
   }
   if (event.event_type == IBV_EVENT_PORT_ERR && concerned > 0) {
     const std::string effect = "; " + counted(concerned, "connection") +
-                               " cannot go on without it: the HCA retries what is sent for "
-                               "NCCL_IB_TIMEOUT, and with failover a rail may return for as long "
-                               "again; then that is an error";
+                               " cannot go on without it: the HCA retries what is sent by "
+                               "NCCL_IB_TIMEOUT and NCCL_IB_RETRY_CNT, for 34 s by default; with "
+                               "failover a rail may return for as long again. Then that is an "
+                               "error";
     const std::string port = hca.name() + ":" + std::to_string(event.element.port_num);
     return failures_.warn(port, text, effect + kLikelyCause, Clock::now(), kWorstOfAPort);
   }

@@ -186,8 +186,7 @@ TEST(Watcher, PortGoesDown_WarnsAndFailsNothing) {
   ASSERT_EQ(logged.size(), 2u);
   EXPECT_TRUE(logged[0].starts_with("WARN ")) << logged[0];
   EXPECT_TRUE(contains_all(
-      logged[0],
-      {"fake_a:1 reports", "the HCA retries what is sent for NCCL_IB_TIMEOUT", "Fix: "}));
+      logged[0], {"fake_a:1 reports", "the HCA retries what is sent by NCCL_IB_TIMEOUT", "Fix: "}));
   EXPECT_TRUE(logged[1].starts_with("INFO ")) << logged[1];
   EXPECT_TRUE(contains(logged[1], "fake_a:1 reports")) << logged[1];
   pair.exchange(10);
