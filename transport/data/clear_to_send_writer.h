@@ -68,7 +68,7 @@ class ClearToSendWriter {
   [[gnu::always_inline]] void announce_waiting() {
     if (waiting_ > 0 && !may_wait()) (void)write_waiting();
   }
-  // There is no room until resume(), and nothing waits: confirm() announces all that is posted.
+  // has_room() is false until resume(), and nothing waits: confirm() announces all that is posted.
   void pause();
   bool is_paused() const { return unconfirmed_ > kQueueDepth; }
   // Pauses, and writes the slots of the buffers from number `first` on, of all that are not yet
@@ -87,8 +87,8 @@ class ClearToSendWriter {
   static_assert(kQueueDepth - Recovery::kReservedSends - 2 * kWritesPerAnnouncement >=
                 kReceivesOfNccl + kSignalEvery);
 
-  // Of unconfirmed_ while there is no room for another reason than the queue: has_room(), which is
-  // asked for every receive, then has one number to look at.
+  // Of unconfirmed_ during a pause: has_room(), which is asked for every receive, then has one
+  // number to look at.
   static constexpr int kNoRoom = 1024;
   static_assert(kNoRoom > 2 * kQueueDepth);
 

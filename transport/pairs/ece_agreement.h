@@ -30,7 +30,7 @@ void take_accepted_ece(const wire::QpAddress& receiver, QueuePair* pair);
 // that is connected later or again.
 Status set_agreed_ece(const verbs::Api& api, QueuePair* pair);
 
-// Of the first pair that has some: ", ECE vendor 0x15b3 options 0x30"; "" where there is none.
+// Of the first pair with ECE: ", ECE vendor 0x15b3 options 0x30"; "" where all are without.
 std::string ece_text(const RailSet& rails);
 
 }  // namespace gdr::transport

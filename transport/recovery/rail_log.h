@@ -20,8 +20,7 @@ namespace gdr::transport {
 // often its rails were lost since the last, and further ones only where more is lost: by
 // connections that have used the rail, or that have no usable rail left. Of standby rails that one
 // cause takes away in a minute, the first alone is warned of. Other losses are INFO lines, one for
-// each peer. Thread-safe; used only where something has failed. Virtual
-// for tests.
+// each peer. Thread-safe; used only where something has failed. Virtual for tests.
 class RailLog {
  public:
   explicit RailLog(Episodes& episodes, Now now = Clock::now)

@@ -55,6 +55,13 @@ TEST(SpreadReceivesTest, DataComesOverBothRails_ClearToSendStays) {
   EXPECT_EQ(pair.posted_on(*pair.receiver, 1, WorkKind::kClearToSend), 0u);
 }
 
+// A socket for each end, whose other end is closed.
+std::array<UniqueFd, 2> lost_sockets() {
+  std::array<UniqueFd, 2> sockets = local_socket_pair();
+  sockets[1] = std::move(local_socket_pair()[0]);
+  return sockets;
+}
+
 // A connection of three rails whose fabric holds everything back. Rail 0 and another one carry a
 // large message each, so that small messages go over the third.
 struct BusyRails : RailsPair {
@@ -151,12 +158,7 @@ TEST(SpreadReceivesTest, AnnouncerIsLostWhileItIsReplaced_TheNewOneAnnounces) {
 // The ends agree on nothing meanwhile: their socket is gone, and the fabric holds back what they
 // write.
 TEST(SpreadReceivesTest, AnnouncerIsLostWhereAllIsComplete_AnotherOneAnnouncesAtOnce) {
-  std::array<UniqueFd, 2> sockets = local_socket_pair();
-  std::array<UniqueFd, 2> others = local_socket_pair();
-  std::swap(sockets[1], others[0]);
-  others[0].reset();
-  others[1].reset();
-  RailsPair pair(2, 0, test_options(), std::move(sockets));
+  RailsPair pair(2, 0, test_options(), lost_sockets());
   pair.exchange(kSizes);
   pair.verbs.hold();
   pair.set_port('r', 0, false);
@@ -175,12 +177,7 @@ struct LostRailTest : testing::TestWithParam<char> {
 };
 
 TEST_P(LostRailTest, SocketIsLost_TheRailIsRecoveredAllTheSame) {
-  std::array<UniqueFd, 2> sockets = local_socket_pair();
-  std::array<UniqueFd, 2> others = local_socket_pair();
-  std::swap(sockets[1], others[0]);  // each end has a socket whose other end is closed
-  others[0].reset();
-  others[1].reset();
-  RailsPair pair(2, 0, test_options(), std::move(sockets));
+  RailsPair pair(2, 0, test_options(), lost_sockets());
   lose_rail(pair);
   pair.exchange(kSizes);
 }
